@@ -52,7 +52,7 @@ describe("killed", () => {
       write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
       shell: (command) => ({ name: "run_shell_command", input: { command } }),
       model: ACP_LINE,
-      samples: { kills: 2 },
+      samples: { kills: 1 },
     },
     { midTool: false, midStream: false },
   );

@@ -292,6 +292,7 @@ describe("contract", () => {
     skips: SKIPS,
     harnessOf,
     alone: READS_OUR_ENVIRONMENT,
+    sample: 8,
   });
 
   test.skipIf(gone !== null)(

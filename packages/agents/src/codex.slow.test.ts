@@ -32,6 +32,7 @@ describe("contract", () => {
     skips: SKIPS,
     harnessOf,
     alone: READS_OUR_ENVIRONMENT,
+    sample: 8,
   });
 
   async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {

@@ -32,7 +32,7 @@ describe("contract", () => {
     harnessOf,
     alone: READS_OUR_ENVIRONMENT,
     timeout: 600_000,
-    sample: 9,
+    sample: 4,
   });
 
   async function harnessOf(later: (undo: () => void | Promise<void>) => void): Promise<AgentHarness> {
@@ -111,7 +111,7 @@ describe("faults", () => {
   describe.skipIf(gone !== null)(
     `how the real Gemini CLI fails, by seed ${SEED}${gone === null ? "" : ` (${gone})`}`,
     () => {
-      const table = sampleBySeed(FAULTS, 3);
+      const table = sampleBySeed(FAULTS, 2);
       test.for(table)("$name is $cause", { timeout: 600_000 }, async ({ fault, cause, untilMs }, context) => {
         const script = { rules: [{ match: /(?:)/, steps: [{ text: "a\nb\nc\nd", fault }] }] };
         const { agent, cwd } = await openGeminiScene({ script, later: context.onTestFinished });
@@ -169,7 +169,7 @@ describe("killed", () => {
       model: GEMINI_MODEL,
       isRecorded: (scene, session, answers) =>
         chatsOf(scene, session).reduce((sum, chat) => sum + chat.answers.size, 0) >= answers,
-      samples: { kills: 2 },
+      samples: { kills: 1 },
     },
     { midTool: true, midStream: true },
   );

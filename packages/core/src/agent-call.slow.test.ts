@@ -11,6 +11,7 @@ import {
   define,
   memoryAnswers,
 } from "@holdfast/test-support/core/work-bench";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import type { Agent } from "./agent.ts";
 import { beginRun, raiseLimits } from "./control-run.ts";
 import { sha256 } from "./json.ts";
@@ -384,6 +385,11 @@ test("time is the run's: what passes beside agents counts, a kill loses none of 
   });
 });
 
+/** Moments of a kill at a commit, for a call that changes files and for one that does not. */
+const KILLS = [true, false].flatMap((changesFiles) =>
+  (["before", "after"] as const).map((moment) => ({ name: `${moment}, ${changesFiles}`, changesFiles, moment })),
+);
+
 test.each([
   { name: "without sessions", capabilities: {}, session: null },
   { name: "with a session", capabilities: { resume: true }, session: "s-1" },
@@ -391,36 +397,34 @@ test.each([
   "a call that had finished is adopted wherever the process dies after it: called once, paid once ($name)",
   async ({ capabilities, session }) => {
     let adopted = 0;
-    for (const changesFiles of [true, false]) {
+    for (const { changesFiles, moment } of sampleBySeed(KILLS, 1, `${session}`)) {
       for (let at = 1, how = "died"; how === "died"; at += 1) {
-        for (const moment of ["before", "after"] as const) {
-          let calls = 0;
-          const toy = await startTestRunInWorktree((task, root) => {
-            calls += 1;
-            if (session !== null) task.onEvent({ kind: "session", id: session });
-            if (changesFiles) writeFileSync(join(root, "made.txt"), `${calls}`);
-            return { text: `call ${calls}`, session, usage: usage(7) };
-          }, capabilities);
-          Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result: memoryAnswers() } });
-          const reports: AgentReport[] = [];
-          const estimate = { tokens: 3, microUsd: 0, milliseconds: 0 };
-          const workflow = define({ work: calling(reports, { changesFiles, estimate }) });
-          await begin(toy.adapters, workflow, toy.workspace);
-          how = await toy.crash(workflow, at, moment);
-          const where = `commit ${at}, ${moment}`;
-          const isKept = toy.adapters.logs.result({ run: ID, stageAttempt: 1, step: "edit" }).read() !== null;
-          if (isKept) adopted += 1;
-          // The commit that names the session comes while the agent works: dead there, nothing has finished.
-          const isCutOff = calls === 1 && !isKept && reports.length === 0;
-          await toy.go(workflow);
-          expect(calls, where).toBe(isCutOff ? 2 : 1);
-          expect(reports.at(-1), where).toMatchObject({ text: `call ${calls}`, usage: usage(7) });
-          const { planes } = (await toy.store.latest(ID)) ?? {};
-          // A process that died before or in the call had reserved its estimate, and that counts.
-          expect(planes?.position.budget.spent.tokens, where).toBeOneOf(isKept ? [7] : [7, 10]);
-          expect(toy.file("made.txt"), where).toBe(changesFiles);
-          expect(toy.adapters.logs.result({ run: ID, stageAttempt: 1, step: "edit" }).read(), where).toBeNull();
-        }
+        let calls = 0;
+        const toy = await startTestRunInWorktree((task, root) => {
+          calls += 1;
+          if (session !== null) task.onEvent({ kind: "session", id: session });
+          if (changesFiles) writeFileSync(join(root, "made.txt"), `${calls}`);
+          return { text: `call ${calls}`, session, usage: usage(7) };
+        }, capabilities);
+        Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result: memoryAnswers() } });
+        const reports: AgentReport[] = [];
+        const estimate = { tokens: 3, microUsd: 0, milliseconds: 0 };
+        const workflow = define({ work: calling(reports, { changesFiles, estimate }) });
+        await begin(toy.adapters, workflow, toy.workspace);
+        how = await toy.crash(workflow, at, moment);
+        const where = `commit ${at}, ${moment}`;
+        const isKept = toy.adapters.logs.result({ run: ID, stageAttempt: 1, step: "edit" }).read() !== null;
+        if (isKept) adopted += 1;
+        // The commit that names the session comes while the agent works: dead there, nothing has finished.
+        const isCutOff = calls === 1 && !isKept && reports.length === 0;
+        await toy.go(workflow);
+        expect(calls, where).toBe(isCutOff ? 2 : 1);
+        expect(reports.at(-1), where).toMatchObject({ text: `call ${calls}`, usage: usage(7) });
+        const { planes } = (await toy.store.latest(ID)) ?? {};
+        // A process that died before or in the call had reserved its estimate, and that counts.
+        expect(planes?.position.budget.spent.tokens, where).toBeOneOf(isKept ? [7] : [7, 10]);
+        expect(toy.file("made.txt"), where).toBe(changesFiles);
+        expect(toy.adapters.logs.result({ run: ID, stageAttempt: 1, step: "edit" }).read(), where).toBeNull();
       }
     }
     expect(adopted).toBeGreaterThan(0);

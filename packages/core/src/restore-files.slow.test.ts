@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, begin, define } from "@holdfast/test-support/core/work-bench";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
 const CALL = { role: "worker", prompt: "do", model: null, yolo: true } as const;
 const DONE = { event: "worked", reason: "did it" } as const;
@@ -93,7 +94,8 @@ test("killed when a checkpoint held what strayed there: it is taken back and tol
 });
 
 // Commit 3 is `restore.started`: a resume finishes that restore like any other; see restore.slow.test.ts.
-test.each([2, 4, 5, 6, 7])("killed after commit %i of taking back: it is back, and told", async (at) => {
+const COMMITS = [2, 4, 5, 6, 7].map((at) => ({ name: `${at}`, at }));
+test.each(sampleBySeed(COMMITS, 2))("killed after commit $at of taking back: it is back, and told", async ({ at }) => {
   let calls = 0;
   const toy = await startTestRunInWorktree((_task, root) => {
     calls += 1;

@@ -17,6 +17,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { type ProcessIdentity, processIdentity } from "@holdfast/platform/identity";
 import { MARK_VARIABLE } from "@holdfast/platform/process-tree";
 import { type TestRepository, createTestRepository, testRepositoryAt } from "@holdfast/test-support/git/repository";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { type GitOperation, planQuarantine } from "./stale-files.ts";
 import { openGitWorkspaces } from "./workspaces.ts";
 import type { WorktreeEntry } from "./worktree-entry.ts";
@@ -32,28 +33,31 @@ const MINUTE = 60;
 describe("git was killed while it made a worktree", () => {
   const files = ["locked", "gitdir", "HEAD", "commondir", ".git"] as const;
   const cuts = ["absent", "empty", "half", "zeros"] as const;
-  const states = files.flatMap((file) => cuts.map((cut) => ({ file, cut })));
+  const states = files.flatMap((file) => cuts.map((cut) => ({ name: `${file} ${cut}`, file, cut })));
 
-  test.each(states)("$file $cut: everybody's git works again, and the worktree is made", async ({ file, cut }) => {
-    const { repo, path, note } = halfMade();
-    const theirs = userWorktree(repo);
-    const torn = file === ".git" ? join(path, ".git") : repo.path(`.git/worktrees/r/${file}`);
-    const whole = readFileSync(torn);
-    if (cut === "absent") rmSync(torn);
-    else if (cut === "zeros") writeFileSync(torn, Buffer.alloc(whole.length));
-    else writeFileSync(torn, whole.subarray(0, cut === "half" ? whole.length / 2 : 0));
-    note();
-    const all = await openGitWorkspaces(repo.root);
-    expect((await all.list()).map((each) => each.run)).toEqual([null, null]);
-    repo.git("gc", "-q");
-    const made = await all.create({ run: "r" });
-    expect(made.root).toBe(path);
-    expect(testRepositoryAt(path).git("status", "--porcelain")).toBe("");
-    expect(testRepositoryAt(path).read("a.txt")).toBe("one\n");
-    expect(theirs()).toBe("as it was");
-    await all.remove({ run: "r" });
-    expect(notes(repo)).toEqual([]);
-  });
+  test.each(sampleBySeed(states, 5))(
+    "$name: everybody's git works again, and the worktree is made",
+    async ({ file, cut }) => {
+      const { repo, path, note } = halfMade();
+      const theirs = userWorktree(repo);
+      const torn = file === ".git" ? join(path, ".git") : repo.path(`.git/worktrees/r/${file}`);
+      const whole = readFileSync(torn);
+      if (cut === "absent") rmSync(torn);
+      else if (cut === "zeros") writeFileSync(torn, Buffer.alloc(whole.length));
+      else writeFileSync(torn, whole.subarray(0, cut === "half" ? whole.length / 2 : 0));
+      note();
+      const all = await openGitWorkspaces(repo.root);
+      expect((await all.list()).map((each) => each.run)).toEqual([null, null]);
+      repo.git("gc", "-q");
+      const made = await all.create({ run: "r" });
+      expect(made.root).toBe(path);
+      expect(testRepositoryAt(path).git("status", "--porcelain")).toBe("");
+      expect(testRepositoryAt(path).read("a.txt")).toBe("one\n");
+      expect(theirs()).toBe("as it was");
+      await all.remove({ run: "r" });
+      expect(notes(repo)).toEqual([]);
+    },
+  );
 
   test("before it was put on its branch, with the lock for that: gone on with, without any note too", async () => {
     const { repo, path } = halfMade();

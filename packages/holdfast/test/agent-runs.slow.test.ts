@@ -18,6 +18,7 @@ import { createLocalForgeScene } from "@holdfast/test-support/forges/forge-scene
 import type { ModelScript, ModelTool } from "@holdfast/test-support/agents/model-script";
 import type { ModelServer } from "@holdfast/test-support/agents/model-server";
 import { testRepositoryAt } from "@holdfast/test-support/git/repository";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
 /** Whole runs by agents other than Claude Code, which has its own in claude-github-run.slow.test.ts. */
 const AGENTS = [
@@ -44,6 +45,7 @@ const AGENTS = [
     counted: '"tokens":{',
   },
 ] as const;
+const named = (real: RealAgent) => ({ name: real.agent.name, real });
 type Later = (undo: () => void | Promise<void>) => void;
 
 const TITLE = "[feat][#1] Say hello";
@@ -56,7 +58,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => holdfast.remove());
 
-for (const { name, model, found, open, shell, slow, isThere, counted } of AGENTS) {
+for (const { name, model, found, open, shell, slow, isThere, counted } of sampleBySeed(AGENTS, 1)) {
   const why = found.kind === "absent" ? ` (${found.why})` : "";
   test.skipIf(found.kind === "absent")(
     `an issue becomes one pull request by the real ${name}, Holdfast being killed in a tool call${why}`,
@@ -131,8 +133,7 @@ async function openRun({ open }: Pick<RealAgent, "open">, script: ModelScript, l
   return { forge, server, cwd, worktree, options, json, start };
 }
 
-for (const real of [REAL_PI, REAL_COPILOT, REAL_OPENCODE]) {
-  const { name } = real.agent;
+for (const { name, real } of sampleBySeed([REAL_PI, REAL_COPILOT, REAL_OPENCODE].map(named), 1, "counted")) {
   const found = findRealAgent(name);
   test.skipIf(found.kind === "absent")(
     `what a call of the real ${name} took that died with Holdfast is counted, or unknown and held; never 0`,
@@ -160,8 +161,7 @@ for (const real of [REAL_PI, REAL_COPILOT, REAL_OPENCODE]) {
   );
 }
 
-for (const real of [REAL_PI, REAL_COPILOT, REAL_QWEN, REAL_OPENCODE]) {
-  const { name } = real.agent;
+for (const { name, real } of sampleBySeed([REAL_PI, REAL_COPILOT, REAL_QWEN, REAL_OPENCODE].map(named), 1, "adopted")) {
   const found = findRealAgent(name);
   test.skipIf(found.kind === "absent")(
     `a turn of the real ${name} that ended while Holdfast was stopped, and then killed, is adopted and paid once`,

@@ -51,7 +51,7 @@ test("killed at any write, a choice is made or is not, there are never two winne
   const deaths = Array.from({ length: calls }, (_, at) => at + 1);
   const seen = new Set<string>();
   // What is written comes last, after all that is compared.
-  const sampled = isFullRun() ? deaths : sample(chanceOf(seed, "choose-kill"), deaths.slice(-WRITES), 6);
+  const sampled = isFullRun() ? deaths : sample(chanceOf(seed, "choose-kill"), deaths.slice(-WRITES), 4);
   for (const dieAt of sampled) {
     const where = `HOLDFAST_SEED=${seed}, operation ${dieAt} of ${calls}`;
     await begin();

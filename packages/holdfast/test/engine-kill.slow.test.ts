@@ -8,6 +8,7 @@ import { ID } from "@holdfast/test-support/core/work-bench";
 import { createTestRepository, readWorktree } from "@holdfast/test-support/git/repository";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
+import { chanceOf, sample, suiteSeed } from "./faults/harness/seed.ts";
 
 const CHILD = join(import.meta.dirname, "../../test-support/src/store-processes/conduct.ts");
 
@@ -65,7 +66,7 @@ async function readEnd(place: ReturnType<typeof createPlace>) {
   };
 }
 
-test("killed with SIGKILL before or after every commit and resumed: the same end, nothing finished run twice, effects once", async () => {
+test("killed with SIGKILL before or after any commit and resumed: the same end, nothing finished run twice, effects once", async () => {
   const calm = createPlace();
   const { outcome, commits } = await calm.carry();
   expect(outcome).toMatchObject({ kind: "done" });
@@ -75,13 +76,16 @@ test("killed with SIGKILL before or after every commit and resumed: the same end
   expect(new Set(expected.finished).size).toBe(expected.finished.length);
 
   // Before a commit, the work that it records is done already; after it, nothing else is.
-  const kills = Array.from({ length: commits }, (_, i) => i + 1).flatMap((at) => [
+  const all = Array.from({ length: commits }, (_, i) => i + 1).flatMap((at) => [
     [at, "before"] as const,
     [at, "after"] as const,
   ]);
+  const seed = suiteSeed();
+  const kills = sample(chanceOf(seed, "engine-kill"), all, 8);
   const check = async ([at, moment]: (typeof kills)[number]): Promise<void> => {
     const place = createPlace();
-    expect(await place.kill(at, moment)).toBe("SIGKILL");
+    const where = `HOLDFAST_SEED=${seed}, ${moment} commit ${at} of ${commits}`;
+    expect([where, await place.kill(at, moment)]).toEqual([where, "SIGKILL"]);
     const before = await readFinished(place);
     const told = place.outside.lines().length;
     expect((await place.carry()).outcome).toMatchObject({ kind: "done" });
@@ -92,7 +96,7 @@ test("killed with SIGKILL before or after every commit and resumed: the same end
     });
     const lines = place.outside.lines();
     const again = lines.slice(told).filter((line) => before.includes(line));
-    expect({ at, moment, again }).toEqual({ at, moment, again: [] });
+    expect([where, again]).toEqual([where, []]);
     expect(lines.filter((line) => line.startsWith("effect"))).toEqual(["effect 1"]);
   };
   // Two at once: that is what the machine has.

@@ -7,6 +7,7 @@ import { GOOD } from "@holdfast/test-support/cli-repositories";
 import type { Fault } from "@holdfast/test-support/forges/forge-server";
 import { type GithubScene, TOKEN, createGithubScene } from "@holdfast/test-support/forges/forge-scenes";
 import { testRepositoryAt } from "@holdfast/test-support/git/repository";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
 /** What GitHub answers when the pull request is to be created, and how the command ends then. */
 let holdfast: BuiltCommand;
@@ -38,18 +39,21 @@ const FAILURES: readonly (readonly [string, () => Answer])[] = [
   ["502 with Retry-After", () => ({ kind: "answer", status: 502, headers: { "retry-after": "2" } })],
 ];
 
-test.each(FAILURES)("%s: exit 7 until the time that it gives, then resume continues", async (_name, effect) => {
-  const { scene, run } = await begin(effect());
-  const parked = await run("run", "1", "--no-review", "--agent");
-  expect(parked.status, parked.stdout + parked.stderr).toBe(7);
-  expect(parked.stdout).toContain("Waiting for the forge issue-1");
-  expect(scene.repository.pulls).toEqual([]);
-  const { status } = JSON.parse((await run("--json", "status", "1")).stdout).run;
-  expect(status).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
-  const done = await run("resume", "1", "--wait");
-  expect(done.status, done.stdout + done.stderr).toBe(0);
-  expect(scene.repository.pulls).toHaveLength(1);
-});
+test.each(sampleBySeed(FAILURES, 1))(
+  "%s: exit 7 until the time that it gives, then resume continues",
+  async (_name, effect) => {
+    const { scene, run } = await begin(effect());
+    const parked = await run("run", "1", "--no-review", "--agent");
+    expect(parked.status, parked.stdout + parked.stderr).toBe(7);
+    expect(parked.stdout).toContain("Waiting for the forge issue-1");
+    expect(scene.repository.pulls).toEqual([]);
+    const { status } = JSON.parse((await run("--json", "status", "1")).stdout).run;
+    expect(status).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });
+    const done = await run("resume", "1", "--wait");
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect(scene.repository.pulls).toHaveLength(1);
+  },
+);
 
 test.each(FAILURES.slice(1, 2))("%s: with --wait the run continues by itself", async (_name, effect) => {
   const { scene, run } = await begin(effect());

@@ -62,7 +62,7 @@ test("killed at any git call while a side worktree is made, held or removed, the
 
   const seed = suiteSeed();
   const kills = Array.from({ length: calls }, (_, at) => at + 1);
-  for (const dieAt of sample(chanceOf(seed, "side-worktree-kill"), kills, 8)) {
+  for (const dieAt of sample(chanceOf(seed, "side-worktree-kill"), kills, 5)) {
     const then = dieAt % 2 === 0 ? "on" : "gone";
     const where = `HOLDFAST_SEED=${seed}, call ${dieAt} of ${calls}, ${then}`;
     const place = await createPlace();

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadCommands } from "./command-table.ts";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
 const COMMANDS = await loadCommands();
 
@@ -147,7 +148,7 @@ test("every command that only reads is tried here", () => {
   expect(Object.keys(READS)).toEqual(expect.arrayContaining(reads));
 });
 
-describe.each(SCENES)("a store $name", (scene) => {
+describe.each(sampleBySeed(SCENES, 3))("a store $name", (scene) => {
   test("no command that reads changes a file of it", async () => {
     place(scene);
     const before = filesOf(store);
@@ -259,7 +260,8 @@ function readOnlyPlace(): { readonly wrap: (argv: readonly string[]) => readonly
   return { wrap: (argv) => ["unshare", "-m", "sh", "-c", script, repository, ...argv] };
 }
 
-describe.each(SCENES.filter(({ cut }) => !cut))("on a read-only file system, a store $name", (scene) => {
+const WHOLE = SCENES.filter(({ cut }) => !cut);
+describe.each(sampleBySeed(WHOLE, 1, "read-only"))("on a read-only file system, a store $name", (scene) => {
   test("is read", async (context) => {
     place(scene);
     const only = readOnlyPlace();

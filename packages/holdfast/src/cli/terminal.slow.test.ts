@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Finished } from "@holdfast/test-support/built-command";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { canFakeTerminal, typeInTerminal } from "@holdfast/test-support/typed-terminal";
 import { openHoldfast } from "../open.ts";
 import { loadCommands } from "./command-table.ts";
@@ -49,7 +50,12 @@ test("what is done with them is reported without them", () => {
   for (const finished of began) expectClean(finished, "checkpoint, run");
 });
 
-test.each(COMMANDS.map(({ spec }) => spec))(
+test.each(
+  sampleBySeed(
+    COMMANDS.map(({ spec }) => spec),
+    12,
+  ),
+)(
   "$name: no control character of an argument is printed",
   async (spec) => {
     const operands = spec.operands.length === 0 ? [HOSTILE] : spec.operands.map(() => HOSTILE);

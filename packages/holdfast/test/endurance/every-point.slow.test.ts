@@ -72,7 +72,7 @@ const ROWS: readonly Row[] = [
 ];
 
 describe("killed with SIGKILL and resumed: the same files, each effect once, no finished step again, limits intact", () => {
-  const some = sample(chanceOf(seed, "scenarios"), ROWS, 6);
+  const some = sample(chanceOf(seed, "scenarios"), ROWS, 4);
   test.concurrent.each(some)("$title", async ({ scenario, others, stage }) => {
     const chance = chanceOf(seed, scenario.name);
     await check(scenario, (kills) => {

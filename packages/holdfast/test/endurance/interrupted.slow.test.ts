@@ -11,7 +11,7 @@ import { inScene } from "./in-scene.ts";
 import { type FinalState, finishedSteps, orphans, readFinalState } from "./final-state.ts";
 
 const seed = suiteSeed();
-const INSTANTS = isFullRun() ? 50 : 5;
+const INSTANTS = isFullRun() ? 50 : 3;
 vi.setConfig({ testTimeout: 1_800_000 });
 afterAll(clearScratch);
 

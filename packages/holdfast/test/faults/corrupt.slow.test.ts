@@ -57,7 +57,7 @@ function planDamages(pristine: string, older: string, chance: Chance): readonly 
   }));
   const parts = files.flatMap((file): readonly Damage[] => {
     const { size } = statSync(join(pristine, file));
-    const many = isFullRun() ? 400 : 10;
+    const many = isFullRun() ? 400 : 5;
     const flips = Array.from({ length: many }, (): Damage => ({
       file,
       how: "flip",

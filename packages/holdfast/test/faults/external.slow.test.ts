@@ -16,9 +16,9 @@ const EPERM = 1;
 
 describe("checkpoints of other tools, killed at any operation", () => {
   test.each([
-    { name: "an import", subject: importSubject(), cases: 10, real: 4 },
-    { name: "a mirror", subject: mirrorSubject(), cases: 10, real: 4 },
-    { name: "the layout of a loop", subject: loopSubject(), cases: 14, real: 4 },
+    { name: "an import", subject: importSubject(), cases: 5, real: 2 },
+    { name: "a mirror", subject: mirrorSubject(), cases: 5, real: 2 },
+    { name: "the layout of a loop", subject: loopSubject(), cases: 6, real: 2 },
   ])("$name", async ({ name, subject, cases, real }) => {
     const { root, earlier } = await prepared(subject);
     const command = await subject.command(root);

@@ -13,12 +13,12 @@ import { storeSubject } from "./judges/store-subject.ts";
 const suite = faultSuite("kill", "tracer");
 
 const SUBJECTS = [
-  { name: "a store from nothing", subject: storeSubject("new-store"), cases: 30, real: 5, withChildren: false },
-  { name: "a store with a past", subject: storeSubject("with-history"), cases: 30, real: 5, withChildren: false },
-  { name: "a repository", subject: filesSubject(), cases: 8, real: 3, withChildren: true },
-  { name: "a restore", subject: restoreSubject(), cases: 6, real: 2, withChildren: true },
-  { name: "dropping and forking", subject: housekeepingSubject(), cases: 5, real: 2, withChildren: true },
-  { name: "removing", subject: removalSubject(), cases: 5, real: 2, withChildren: true },
+  { name: "a store from nothing", subject: storeSubject("new-store"), cases: 12, real: 3, withChildren: false },
+  { name: "a store with a past", subject: storeSubject("with-history"), cases: 12, real: 3, withChildren: false },
+  { name: "a repository", subject: filesSubject(), cases: 4, real: 2, withChildren: true },
+  { name: "a restore", subject: restoreSubject(), cases: 3, real: 1, withChildren: true },
+  { name: "dropping and forking", subject: housekeepingSubject(), cases: 3, real: 1, withChildren: true },
+  { name: "removing", subject: removalSubject(), cases: 3, real: 1, withChildren: true },
 ] as const;
 
 describe("an acknowledged checkpoint survives kill -9 at any operation", () => {

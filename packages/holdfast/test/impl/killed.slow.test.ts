@@ -2,6 +2,7 @@ import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { finish, pass, score } from "./answers.ts";
 import { type Answer, type Bench, makeBench } from "./bench.ts";
 
@@ -47,77 +48,94 @@ const loop: readonly Answer[] = [
   pass,
 ];
 
-test("killed every few commits, the run ends as if nothing had happened", async () => {
-  await using bench = await makeBench({ answers: loop, options: { gate: "true" } });
-  const pushes = await countPushes(bench);
-  expect(await liveAndDie(bench, SEED)).toBeGreaterThan(8);
-  expect(await bench.trail()).toEqual(
-    "setup:setup_done impl:impl_done review:review_fail impl:impl_done review:review_pass pr:pr_pass done:done".split(
-      " ",
-    ),
-  );
-  expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.txt")).toBe("better");
-  expect(await bench.git("remote", "log", "--format=%s", "main..holdfast/issue-1-bench")).toBe(
-    "Write greeting.txt\nWrite greeting.txt",
-  );
-  expect(await bench.pulls()).toBe(1);
-  expect(await pushes()).toBe(1);
-  const steps = await finishedSteps(bench);
-  expect(new Set(steps).size).toBe(steps.length);
-});
+/** Each takes many lives. */
+const STORIES = [
+  {
+    name: "killed every few commits, the run ends as if nothing had happened",
+    async run() {
+      await using bench = await makeBench({ answers: loop, options: { gate: "true" } });
+      const pushes = await countPushes(bench);
+      expect(await liveAndDie(bench, SEED)).toBeGreaterThan(8);
+      expect(await bench.trail()).toEqual(
+        "setup:setup_done impl:impl_done review:review_fail impl:impl_done review:review_pass pr:pr_pass done:done".split(
+          " ",
+        ),
+      );
+      expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.txt")).toBe("better");
+      expect(await bench.git("remote", "log", "--format=%s", "main..holdfast/issue-1-bench")).toBe(
+        "Write greeting.txt\nWrite greeting.txt",
+      );
+      expect(await bench.pulls()).toBe(1);
+      expect(await pushes()).toBe(1);
+      const steps = await finishedSteps(bench);
+      expect(new Set(steps).size).toBe(steps.length);
+    },
+  },
 
-test("killed every few commits while its conflict is resolved, the run ends with both sides and one rebase", async () => {
-  const mend: Answer = {
-    when: { role: "rebase" },
-    edits: [{ do: "write", path: "greeting.txt", text: "hello\nbase\n" }],
-  };
-  const options = { waitForCi: true, ci: { rebaseWhenBehind: true } };
-  await using bench = await makeBench({ answers: [finish(), pass, mend], options });
-  const ci = await bench.moveBaseOnce("greeting.txt", "base\n");
-  await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
-  const pushes = await countPushes(bench);
-  await liveAndDie(bench, SEED);
-  expect((await bench.trail()).join(" ")).toMatch(
-    /ci:ci_conflict rebase:rebase_ok review:review_pass pr:pr_pass ci:ci_pass done:done$/,
-  );
-  expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.txt")).toBe("hello\nbase");
-  expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
-  expect(await pushes()).toBe(2);
-  expect(await bench.pulls()).toBe(1);
-  expect((await bench.planes()).position.attempts).toEqual({ rebase: 1 });
-});
+  {
+    name: "killed every few commits while its conflict is resolved, the run ends with both sides and one rebase",
+    async run() {
+      const mend: Answer = {
+        when: { role: "rebase" },
+        edits: [{ do: "write", path: "greeting.txt", text: "hello\nbase\n" }],
+      };
+      const options = { waitForCi: true, ci: { rebaseWhenBehind: true } };
+      await using bench = await makeBench({ answers: [finish(), pass, mend], options });
+      const ci = await bench.moveBaseOnce("greeting.txt", "base\n");
+      await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
+      const pushes = await countPushes(bench);
+      await liveAndDie(bench, SEED);
+      expect((await bench.trail()).join(" ")).toMatch(
+        /ci:ci_conflict rebase:rebase_ok review:review_pass pr:pr_pass ci:ci_pass done:done$/,
+      );
+      expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.txt")).toBe("hello\nbase");
+      expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+      expect(await pushes()).toBe(2);
+      expect(await bench.pulls()).toBe(1);
+      expect((await bench.planes()).position.attempts).toEqual({ rebase: 1 });
+    },
+  },
 
-test("killed every few commits while its simplification fails, the run pushes the reviewed files once", async () => {
-  const broken: Answer = {
-    when: { role: "simplify" },
-    edits: [{ do: "write", path: "greeting.json", text: "{" }],
-  };
-  const answers = [finish({ path: "greeting.json", text: "[1]\n" }), pass, broken];
-  await using bench = await makeBench({ answers, options: { simplify: true } });
-  const pushes = await countPushes(bench);
-  await liveAndDie(bench, SEED);
-  expect((await bench.trail()).join(" ")).toMatch(/simplify:simp_fail pr:pr_pass done:done$/);
-  expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.json")).toBe("[1]");
-  expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
-  expect(await pushes()).toBe(1);
-});
+  {
+    name: "killed every few commits while its simplification fails, the run pushes the reviewed files once",
+    async run() {
+      const broken: Answer = {
+        when: { role: "simplify" },
+        edits: [{ do: "write", path: "greeting.json", text: "{" }],
+      };
+      const answers = [finish({ path: "greeting.json", text: "[1]\n" }), pass, broken];
+      await using bench = await makeBench({ answers, options: { simplify: true } });
+      const pushes = await countPushes(bench);
+      await liveAndDie(bench, SEED);
+      expect((await bench.trail()).join(" ")).toMatch(/simplify:simp_fail pr:pr_pass done:done$/);
+      expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.json")).toBe("[1]");
+      expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+      expect(await pushes()).toBe(1);
+    },
+  },
 
-test("counters reset on resume: killed on the way to giving up, the run still ends with the best files and its true reason", async () => {
-  const worth = [60, 75, 70, 65, 64];
-  const answers = [
-    ...worth.map((value, index) => finish({ iteration: index + 1, text: `worth ${value}\n` })),
-    ...worth.map((value, index) => score(value, index + 1)),
-  ];
-  await using bench = await makeBench({ answers });
-  await liveAndDie(bench, SEED);
-  expect(await bench.read("greeting.txt")).toBe("worth 75\n");
-  expect((await bench.planes()).position).toMatchObject({
-    iteration: 5,
-    attempts: { review: 5 },
-    streaks: { review: 4 },
-  });
-  expect((await bench.store.getRun("issue-1-bench"))?.state).toMatchObject({
-    kind: "failed",
-    reason: expect.stringContaining("no improvement"),
-  });
-});
+  {
+    name: "counters reset on resume: killed on the way to giving up, the run still ends with the best files and its true reason",
+    async run() {
+      const worth = [60, 75, 70, 65, 64];
+      const answers = [
+        ...worth.map((value, index) => finish({ iteration: index + 1, text: `worth ${value}\n` })),
+        ...worth.map((value, index) => score(value, index + 1)),
+      ];
+      await using bench = await makeBench({ answers });
+      await liveAndDie(bench, SEED);
+      expect(await bench.read("greeting.txt")).toBe("worth 75\n");
+      expect((await bench.planes()).position).toMatchObject({
+        iteration: 5,
+        attempts: { review: 5 },
+        streaks: { review: 4 },
+      });
+      expect((await bench.store.getRun("issue-1-bench"))?.state).toMatchObject({
+        kind: "failed",
+        reason: expect.stringContaining("no improvement"),
+      });
+    },
+  },
+];
+
+test.each(sampleBySeed(STORIES, 2))("$name", ({ run }) => run());

@@ -1,6 +1,7 @@
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { finish, pass, score } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 import type { Answer } from "./bench.ts";
@@ -83,16 +84,20 @@ describe("an agent that does not get there", () => {
     expect(await bench.read(".tmp/impl-input-2.txt")).toMatch(/failed with exit 3[^]*it is not good/);
   });
 
-  test.each([
+  const TITLES = [
     ["Greet people", "[feat][#1] Greet people"],
     ["[feat][#2] Add a greeting", "[feat][#1] Add a greeting"],
     ["x".repeat(3000), `[feat][#1] ${"x".repeat(243)}…`],
-  ])("a title of the wrong form (%#) is formed anew and costs no agent call", async (proposed, formed) => {
-    await using bench = await makeBench({ answers: [finish({ title: proposed }), pass] });
-    expect(await bench.work()).toMatchObject({ kind: "done" });
-    expect(await bench.calls("agent")).toBe(1);
-    expect((await bench.forge.findPullRequest("holdfast/issue-1-bench"))?.title).toBe(formed);
-  });
+  ] as const;
+  test.each(sampleBySeed(TITLES, 1))(
+    "a title of the wrong form (%#) is formed anew and costs no agent call",
+    async (proposed, formed) => {
+      await using bench = await makeBench({ answers: [finish({ title: proposed }), pass] });
+      expect(await bench.work()).toMatchObject({ kind: "done" });
+      expect(await bench.calls("agent")).toBe(1);
+      expect((await bench.forge.findPullRequest("holdfast/issue-1-bench"))?.title).toBe(formed);
+    },
+  );
 
   test("a push that a hook refuses goes back with the hook's output; it is no reason to rebase", async () => {
     const answers = [finish({ iteration: 1 }), finish({ iteration: 2, text: "signed\n" }), pass];
@@ -135,7 +140,7 @@ describe("a limit that ended a run can be raised", () => {
   const mend: Answer = { when: { role: "rebase" }, edits: [{ do: "write", path: "greeting.txt", text: "both\n" }] };
   const second = finish({ iteration: 2, text: "signed\n" });
 
-  test.each([
+  const LIMITS = [
     ["max-iterations", { maxIterations: 1 }, [finish({ iteration: 1 }), second, score(50, 1), pass]],
     ["max-reviews", { maxReviews: 1, onMaxReviews: "fatal" }, [finish({ iteration: 1 }), second, score(50, 1), pass]],
     ["max-pr-attempts", { limits: { prAttempts: 1 } }, [finish({ iteration: 1 }), second, score(90, 1), pass]],
@@ -151,7 +156,8 @@ describe("a limit that ended a run can be raised", () => {
     ],
     ["max-review-failures", { limits: { reviewStreak: 1 } }, [finish({ iteration: 1 }), second, score(50, 1), pass]],
     ["max-stuck", { limits: { stuck: 1 } }, [{ when: { role: "impl", iteration: 1 }, reply: "Hm." }, second, pass]],
-  ] as const)("--%s", async (flag, options, answers) => {
+  ] as const;
+  test.each(sampleBySeed(LIMITS, 2))("--%s", async (flag, options, answers) => {
     await using bench = await makeBench({ answers, options });
     if (flag === "max-pr-attempts") {
       await writeFile(join(bench.root, "remote.git/hooks/pre-receive"), `#!/bin/sh\n${hook}`);

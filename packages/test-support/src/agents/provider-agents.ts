@@ -103,7 +103,7 @@ export const REAL_PI: RealAgent = {
   skips: { "usage that the agent does not report is null, which is not zero": "pi always reports it" },
   priceOf: ({ input, output }) => input + 2 * output,
   slowness: 4,
-  samples: { contract: 4, kills: 2, faults: 3 },
+  samples: { contract: 2, kills: 1, faults: 2 },
 };
 
 function writePiSettings({ home, url }: { readonly home: string; readonly url: string }) {

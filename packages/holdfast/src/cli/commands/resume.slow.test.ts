@@ -7,6 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { alterEntries, damageCheckpoints } from "@holdfast/test-support/edit-store";
 import { GOOD, type Started, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
 describe("quota wait", () => {
   const work = workSuite();
@@ -89,7 +90,7 @@ describe("provider wait", () => {
     fail: { cause, message: "scripted trouble", ...more },
   });
 
-  test.each([["auth"], ["missing"], ["too_old"], ["context_too_long"], ["refusal"]])(
+  test.each(sampleBySeed([["auth"], ["missing"], ["too_old"], ["context_too_long"], ["refusal"]], 1))(
     "%s waits for the user: exit 4",
     async (cause) => {
       const place = await work.begin();
@@ -103,7 +104,7 @@ describe("provider wait", () => {
     },
   );
 
-  test.each([["overload"], ["network"], ["hang"], ["proxy"]])(
+  test.each(sampleBySeed([["overload"], ["network"], ["hang"], ["proxy"]], 1))(
     "%s waits for the provider, which is not quota: exit 7",
     async (cause) => {
       const place = await work.begin();
@@ -125,21 +126,25 @@ describe("provider wait", () => {
     },
   );
 
-  test.each([
-    { role: "impl", cause: "killed" },
-    { role: "review", cause: "crash" },
-  ])("a $role call that ends with $cause once too often waits for the user, not for quota: exit 4", async (row) => {
-    const { role, cause } = row;
-    const place = await work.begin();
-    await writeFile(join(place.clone, "holdfast.config.yaml"), "errors: { retry: { max: 0 } }\n");
-    const failed = { when: { role }, fail: { cause, message: "scripted trouble" } };
-    const agent = await place.agent([failed, ...(role === "impl" ? [] : [GOOD])]);
-    const parked = await place.run("run", "1", "--agent", agent);
-    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
-    expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
-    expect(parked.stdout).not.toMatch(/quota/);
-    expect(await place.json("status", "1")).toMatchObject({ run: { status: { for: "you", until: null } } });
-  });
+  const TOO_OFTEN = [
+    { name: "killed", role: "impl", cause: "killed" },
+    { name: "crash", role: "review", cause: "crash" },
+  ];
+  test.each(sampleBySeed(TOO_OFTEN, 1))(
+    "a $role call that ends with $cause once too often waits for the user, not for quota: exit 4",
+    async (row) => {
+      const { role, cause } = row;
+      const place = await work.begin();
+      await writeFile(join(place.clone, "holdfast.config.yaml"), "errors: { retry: { max: 0 } }\n");
+      const failed = { when: { role }, fail: { cause, message: "scripted trouble" } };
+      const agent = await place.agent([failed, ...(role === "impl" ? [] : [GOOD])]);
+      const parked = await place.run("run", "1", "--agent", agent);
+      expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+      expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
+      expect(parked.stdout).not.toMatch(/quota/);
+      expect(await place.json("status", "1")).toMatchObject({ run: { status: { for: "you", until: null } } });
+    },
+  );
 });
 
 describe("full disk", () => {
@@ -194,7 +199,7 @@ describe("full disk", () => {
     };
   }
 
-  test.skipIf(cannotMount !== null).each(["store", "objects", "worktrees"] as const)(
+  test.skipIf(cannotMount !== null).each(sampleBySeed([["store"], ["objects"], ["worktrees"]], 1))(
     `a full disk below the %s: the run waits, says what needs space, and resume continues it (${cannotMount ?? "as root"})`,
     async (what) => {
       const { place, full, args, free } = await fullDisk(what);
