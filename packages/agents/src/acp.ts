@@ -226,7 +226,7 @@ function createCallRecord(params: {
     });
     const usage = acpUsage({ answer, agent: agent.name, isNew: !resumes, costBefore, costNow: state.cost });
     const tokens = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0);
-    if (tokens > 0) emit({ kind: "usage", tokens });
+    if (tokens > 0) emit({ kind: "usage", tokens, total: usage, isLast: true });
     const spent = params.exit.kind === "not_started" ? UNKNOWN_USAGE : usage;
     return { ...classified, session, usage: spent };
   };

@@ -220,6 +220,25 @@ describe("usage", () => {
     { selector: ({ id }) => id, minLength: 1, maxLength: 8 },
   );
 
+  test("a message is streamed at its end: one that calls tools, one that ends the turn, one of a subagent", () => {
+    const end = (stop: string, more: object = {}) => {
+      const event = { type: "message_delta", delta: { stop_reason: stop }, usage: { output_tokens: 7 } };
+      return JSON.stringify({ type: "stream_event", event, api_message_id: "m", ...more });
+    };
+    const start = { type: "message_start", message: { id: "m", usage: usage({ input: 50, output: 1 }) } };
+    const { state } = readClaudeLine(INITIAL_CLAUDE_STATE, JSON.stringify({ type: "stream_event", event: start }));
+    const read = readClaudeLine(state, end("tool_use"));
+    expect(read.response).toBe("more");
+    // The end of a message may contain only its output.
+    expect(claudeUsage({ state: read.state, added: () => [], costBefore: () => 0 })).toMatchObject({
+      inputTokens: 50,
+      outputTokens: 7,
+    });
+    expect(readClaudeLine(state, end("end_turn")).response).toBe("last");
+    expect(readClaudeLine(state, end("end_turn", { parent_tool_use_id: "t" })).response).toBe("more");
+    expect(readClaudeLine(state, end("tool_use", { api_message_id: undefined })).response).toBeUndefined();
+  });
+
   test("a killed call: each message counts once, however often it was reported", () => {
     fc.assert(
       fc.property(messages, fc.nat(8), fc.nat(8), (all, streamed, kept) => {

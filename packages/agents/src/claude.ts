@@ -376,18 +376,21 @@ function readStream(state: ClaudeState, line: JsonRecord): ParsedLine<ClaudeStat
   if (event["type"] === "message_start")
     return { state: countMessage(state, message["id"], message["usage"]), events: [] };
   const id = asText(line["api_message_id"]);
-  const tokens = event["type"] === "message_delta" ? tokensOf(event["usage"]) : null;
   // Older versions omit the message id. Such a message cannot be distinguished from one already counted.
-  if (tokens === null || id === "") return { state, events: [] };
+  if (event["type"] !== "message_delta" || id === "") return { state, events: [] };
+  const isSubagent = typeof line["parent_tool_use_id"] === "string";
+  const isLast = !isSubagent && asRecord(event["delta"])["stop_reason"] !== "tool_use";
   return {
     state: countMessage(state, id, event["usage"]),
-    events: [{ kind: "usage", tokens: tokens.input + tokens.output }],
+    events: [],
+    response: isLast ? "last" : "more",
   };
 }
 
 function countMessage(state: ClaudeState, id: unknown, usage: unknown): ClaudeState {
-  const tokens = tokensOf(usage);
-  if (typeof id !== "string" || tokens === null || state.counted.has(id)) return state;
+  // The end of a message may repeat only its output.
+  const tokens = tokensOf({ input_tokens: 0, ...asRecord(usage) });
+  if (typeof id !== "string" || !isRecord(usage) || tokens === null || state.counted.has(id)) return state;
   return { ...state, pending: new Map([...state.pending, [id, greatest(state.pending.get(id), tokens)]]) };
 }
 

@@ -98,6 +98,10 @@ async function runCall<State, Before>(params: {
     if (event.kind === "usage") reportedTokens += event.tokens;
     notify(event);
   };
+  const emitUsage = (total: AgentUsage, isLast: boolean): void => {
+    const tokens = (total.inputTokens ?? 0) + (total.outputTokens ?? 0) - reportedTokens;
+    if (tokens > 0) emit({ kind: "usage", tokens, total, ...(isLast ? { isLast } : {}) });
+  };
   // The session is reported before the start, so that a resume after a crash at any later moment can use it.
   if (call.session !== "" && !task.signal.aborted) emit({ kind: "session", id: call.session });
   const signal = AbortSignal.any([task.signal, watch.signal]);
@@ -117,14 +121,14 @@ async function runCall<State, Before>(params: {
       state = parsed.state;
       watch.line(parsed.waiting === true);
       for (const event of parsed.events) emit(event);
+      if (parsed.response !== undefined) emitUsage(adapter.usage(state, call, plan.before), parsed.response === "last");
     },
   });
   watch.stop();
   const isOurs = raw.kind === "interrupted" && !task.signal.aborted;
   const exit: AgentExit = isOurs ? { ...raw, kind: "idle" } : raw;
   const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : adapter.usage(state, call, plan.before);
-  const unreported = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0) - reportedTokens;
-  if (unreported > 0) emit({ kind: "usage", tokens: unreported });
+  emitUsage(usage, true);
   // The state before the stop is used, because some agents report success when they are ended.
   const now = call.now();
   const resumes = task.session !== null;
@@ -229,7 +233,7 @@ export interface CliAdapter<State, Before = null> {
   isOverflow?(line: string): boolean;
   /** The result according to the lines, independent of the exit status. */
   end(params: CliEnd<State> & { readonly exit: AgentExit; readonly call: CliCall; readonly before: Before }): CliResult;
-  /** The usage of this call alone, even if it was killed. No process of the agent runs any more. */
+  /** The usage of this call alone, so far or at its end, even if it was killed. */
   usage(state: State, call: CliCall, before: Before): AgentUsage;
   /**
    * Checks the login of a program that responds; null if nothing is wrong. `run` starts the program with these
@@ -297,6 +301,11 @@ export interface ParsedLine<State> {
   readonly events: readonly AgentEvent[];
   /** True if the line only reports that the agent waits and retries. Such a line does not reset the idle limit. */
   readonly waiting?: boolean;
+  /**
+   * Set if `usage` now counts a further response of the model. "more": the agent sends the next request. "last": the
+   * response ends the turn. The usage is then reported, so that the engine can end a call at a limit.
+   */
+  readonly response?: "more" | "last";
 }
 
 export type CliResult =

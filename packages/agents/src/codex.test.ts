@@ -83,14 +83,18 @@ describe("reader", () => {
     const line = (type: string, id: string) =>
       JSON.stringify({ type, item: { id, type: "command_execution", command: "ls", status: "completed" } });
     let state = INITIAL_CODEX_STATE;
+    const responses: unknown[] = [];
     const events = [line("item.started", "a"), line("item.completed", "a"), line("item.completed", "b")].flatMap(
       (text) => {
         const step = readCodexLine(state, text);
         state = step.state;
+        responses.push(step.response);
         return step.events;
       },
     );
     expect(events).toEqual([1, 2].map(() => ({ kind: "tool", name: "exec_command", detail: "ls" })));
+    // When a tool has ended, the rollout has the tokens of the response that called it.
+    expect(responses).toEqual([undefined, "more", "more"]);
   });
 
   test("a failed request is over when work continues", () => {

@@ -241,8 +241,11 @@ function readItem(state: CodexState, item: JsonRecord, isDone: boolean): ParsedL
     return isDone && text !== "" ? { state: { ...next, text }, events: [{ kind: "text", text }] } : same(next);
   const id = asText(item["id"]);
   const event = toolOf(item);
-  if (event === null || state.begun.has(id)) return same(next);
-  return { state: { ...next, begun: new Set([...state.begun, id]) }, events: [event] };
+  if (event === null) return same(next);
+  // The rollout has the response that called the tool, at the latest when the tool has ended.
+  const response = isDone ? ({ response: "more" } as const) : {};
+  if (state.begun.has(id)) return { ...same(next), ...response };
+  return { state: { ...next, begun: new Set([...state.begun, id]) }, events: [event], ...response };
 }
 
 function toolOf(item: JsonRecord): AgentEvent | null {

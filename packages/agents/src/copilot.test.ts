@@ -54,6 +54,13 @@ describe("reader", () => {
     ]);
   });
 
+  test("when a tool has ended, and before each request, the session's file may have the tokens of a response", () => {
+    const responseOf = (event: object) => readCopilotLine(INITIAL_COPILOT_STATE, JSON.stringify(event)).response;
+    expect(responseOf({ type: "tool.execution_complete", data: { toolCallId: "1", success: true } })).toBe("more");
+    expect(responseOf({ type: "model.call_start" })).toBe("more");
+    expect(responseOf({ type: "assistant.message", data: { content: "Done." } })).toBeUndefined();
+  });
+
   test("between a refusal and an answer nothing is a sign of life", () => {
     const { waits, state } = readAll([
       { type: "model.call_start" },

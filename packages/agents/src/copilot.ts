@@ -151,7 +151,10 @@ function readEvent(state: CopilotState, event: JsonRecord, data: JsonRecord): Pa
       return { state: { ...state, calls, hasActed: true }, events: [tool] };
     }
     case "tool.execution_complete":
-      return { state: readResult(state, data), events: [] };
+      return { state: readResult(state, data), events: [], response: "more" };
+    // Copilot CLI writes the tokens of an answer to the session's file a moment after it has printed the answer.
+    case "model.call_start":
+      return { state, events: [], response: "more" };
     case "model.call_failure": {
       const refused = { type: "", message: asText(data["errorMessage"]), status: asNumber(data["statusCode"]) };
       return { state: { ...state, refused }, events: [] };

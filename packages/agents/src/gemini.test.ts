@@ -58,6 +58,13 @@ describe("reader", () => {
     expect(state.calls.size).toBe(0);
   });
 
+  test("when a tool has ended, the session's file has the tokens of the response that called it", () => {
+    const responseOf = (event: object) => readGeminiLine(INITIAL_GEMINI_STATE, JSON.stringify(event)).response;
+    expect(responseOf({ type: "tool_use", tool_name: "write_file", tool_id: "1" })).toBeUndefined();
+    expect(responseOf({ type: "tool_result", tool_id: "1", status: "success" })).toBe("more");
+    expect(responseOf({ type: "result", status: "success" })).toBeUndefined();
+  });
+
   test("a tool that policy forbids was denied; one that failed was not", () => {
     const use = (id: string, name: string) => ({ type: "tool_use", tool_id: id, tool_name: name, parameters: {} });
     const failed = (id: string, type: string) => ({

@@ -191,7 +191,8 @@ export function readGeminiLine(state: GeminiState, line: string): ParsedLine<Gem
     case "tool_use":
       return readCall(state, event);
     case "tool_result":
-      return { state: readAnswer(state, event), events: [] };
+      // The session's file has the response that called the tool.
+      return { state: readAnswer(state, event), events: [], response: "more" };
     case "error":
       return { state: { ...state, trouble: asText(event["message"]) }, events: [] };
     case "result":

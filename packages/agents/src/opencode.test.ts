@@ -33,12 +33,14 @@ describe("argv", () => {
 describe("reader", () => {
   function readAll(events: readonly JsonRecord[]) {
     let state = INITIAL_OPENCODE_STATE;
+    const responses: unknown[] = [];
     const told = events.flatMap((event) => {
       const step = readOpencodeLine(state, JSON.stringify({ sessionID: "ses_1", ...event }));
       state = step.state;
+      if (step.response !== undefined) responses.push([step.response, state.spent?.input, state.spent?.output]);
       return step.events.filter(({ kind }) => kind !== "session");
     });
-    return { state, told };
+    return { state, told, responses };
   }
 
   const finish = (reason: string, input: number, output: number): JsonRecord => ({
@@ -47,7 +49,7 @@ describe("reader", () => {
   });
 
   test("steps add up, and the words are those of the last one", () => {
-    const { state, told } = readAll([
+    const { state, told, responses } = readAll([
       { type: "step_start" },
       { type: "text", part: { text: "First." } },
       { type: "tool_use", part: { tool: "bash", state: { status: "completed", input: { command: "ls" } } } },
@@ -61,9 +63,12 @@ describe("reader", () => {
     expect(told).toEqual([
       { kind: "text", text: "First." },
       { kind: "tool", name: "bash", detail: "ls" },
-      { kind: "usage", tokens: 20 },
       { kind: "text", text: "Done." },
-      { kind: "usage", tokens: 31 },
+    ]);
+    // The usage is streamed with each step: the first calls tools, the second ends the turn.
+    expect(responses).toEqual([
+      ["more", 15, 5],
+      ["last", 40, 11],
     ]);
   });
 

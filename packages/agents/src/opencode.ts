@@ -259,7 +259,8 @@ function readFinish(state: OpencodeState, part: JsonRecord): ParsedLine<Opencode
   const isEmpty = reason === "unknown" && tokens === 0 && state.text === "";
   return {
     state: { ...state, reason, isEmpty, spent },
-    events: tokens === 0 ? [] : [{ kind: "usage", tokens }],
+    events: [],
+    response: reason === "tool-calls" ? "more" : "last",
     waiting: isEmpty,
   };
 }

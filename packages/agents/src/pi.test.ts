@@ -61,7 +61,6 @@ describe("reader", () => {
     expect(told).toEqual([
       { kind: "session", id: "s1" },
       { kind: "text", text: "Now." },
-      { kind: "usage", tokens: 19 },
       { kind: "tool", name: "bash", detail: "ls" },
     ]);
     const ended = readAll([
@@ -71,6 +70,14 @@ describe("reader", () => {
     ]);
     expect(ended.state).toMatchObject({ spent: { input: 30, output: 10, cost: 1 }, open: null, isOver: true });
     expect(ended.state.last).toEqual({ text: "Done.", stop: "stop", error: "" });
+  });
+
+  test("the usage is streamed with each message: one that calls tools, one that ends the turn", () => {
+    const responseOf = (stop: string) => {
+      const line = { type: "message_end", message: message("x", stop, 1) };
+      return readPiLine(INITIAL_PI_STATE, JSON.stringify(line)).response;
+    };
+    expect([responseOf("toolUse"), responseOf("stop")]).toEqual(["more", "last"]);
   });
 
   test("a line about a retry does not reset the idle limit, and the call is not over after it", () => {

@@ -231,13 +231,10 @@ function readMessage(state: PiState, message: JsonRecord): ParsedLine<PiState> {
   const own = spentOf(message);
   const text = textOf(asRecords(message["content"]).filter(({ type }) => type === "text"));
   const last = { text, stop: asText(message["stopReason"]), error: asText(message["errorMessage"]) };
-  const tokens = own.input + own.output;
   return {
     state: { ...state, last, hasActed: state.hasActed || text !== "", spent: add(state.spent, own), open: null },
-    events: [
-      ...(text === "" ? [] : [{ kind: "text", text } as const]),
-      ...(tokens === 0 ? [] : [{ kind: "usage", tokens } as const]),
-    ],
+    events: text === "" ? [] : [{ kind: "text", text }],
+    response: last.stop === "toolUse" ? "more" : "last",
   };
 }
 

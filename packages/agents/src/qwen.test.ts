@@ -56,6 +56,27 @@ describe("reader", () => {
     ]);
   });
 
+  test("the tokens of each answer are streamed once, with reasoning as output, and the last answer is named", () => {
+    const says = (id: string, total: number, stop: string | null) => {
+      const usage = { input_tokens: 100, output_tokens: 20, cache_read_input_tokens: 40, total_tokens: total };
+      const message = { id, content: [{ type: "text", text: "x" }], stop_reason: stop, usage };
+      return JSON.stringify({ type: "assistant", message });
+    };
+    const one = readQwenLine(INITIAL_QWEN_STATE, says("a", 120, "tool_use"));
+    const again = readQwenLine(one.state, says("a", 130, "tool_use"));
+    const two = readQwenLine(again.state, says("b", 150, null));
+    expect([one.response, again.response, two.response]).toEqual(["more", "more", "last"]);
+    expect(two.state.answers).toEqual(
+      new Map([
+        ["a", { input: 100, output: 30, cached: 40 }],
+        ["b", { input: 100, output: 50, cached: 40 }],
+      ]),
+    );
+    expect(readQwenLine(INITIAL_QWEN_STATE, JSON.stringify({ type: "assistant", message: {} })).response).toBe(
+      undefined,
+    );
+  });
+
   test("a failure that is reported as text is not a text, and a result without a flag is an error", () => {
     expect(readAll([says({ type: "text", text: "[API Error: 401 no]" })]).state.hasActed).toBe(false);
     expect(readAll([{ type: "result" }]).state.result?.isError).toBe(true);

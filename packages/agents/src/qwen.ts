@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import type { Agent, AgentEvent, FailureCause } from "@holdfast/core/agent";
+import type { Agent, AgentEvent, AgentUsage, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, isRecord, textOf } from "@holdfast/core/json";
 import {
   CLI_CAPABILITIES,
@@ -56,10 +56,18 @@ export function createQwenAgent(params: CliAgentParams): Agent {
     read: readQwenLine,
     end: ({ call, before, ...params }) =>
       classifyQwen({ ...params, refused: parseRequestRecord(sessionText(call), before).refused }),
-    // The result omits the usage of killed calls; the session record contains each answer.
-    usage: (_, call, before) => usageSince(parseRequestRecord(sessionText(call), before).answers, new Set()),
+    // The result omits the usage of killed calls; the session record contains each answer, a moment after the output.
+    usage({ answers }, call, before) {
+      const recorded = usageSince(parseRequestRecord(sessionText(call), before).answers, new Set());
+      const printed = usageSince(answers, new Set());
+      return tokensIn(printed) > tokensIn(recorded) ? printed : recorded;
+    },
   };
   return createCliAgent(adapter, params);
+}
+
+function tokensIn({ inputTokens, outputTokens }: AgentUsage): number {
+  return (inputTokens ?? 0) + (outputTokens ?? 0);
 }
 
 function sessionText({ session, task, env }: CliCall): string {
@@ -126,6 +134,8 @@ export function sessionFile({ session, cwd, env }: SessionKey): string {
 interface QwenState {
   readonly result: QwenResult | null;
   readonly hasActed: boolean;
+  /** Tokens of each answer in the output by message id. Side requests and subagents are only in the session's file. */
+  readonly answers: ReadonlyMap<string, TokenCount>;
 }
 
 export interface QwenResult {
@@ -136,7 +146,7 @@ export interface QwenResult {
   readonly denied: readonly string[];
 }
 
-export const INITIAL_QWEN_STATE: QwenState = { result: null, hasActed: false };
+export const INITIAL_QWEN_STATE: QwenState = { result: null, hasActed: false, answers: new Map() };
 
 export function readQwenLine(state: QwenState, line: string): ParsedLine<QwenState> {
   const event = parseJsonRecord(line);
@@ -148,8 +158,14 @@ export function readQwenLine(state: QwenState, line: string): ParsedLine<QwenSta
 function readEvent(state: QwenState, event: JsonRecord): ParsedLine<QwenState> {
   switch (event["type"]) {
     case "assistant": {
-      const events = eventsOf(asRecord(event["message"])["content"]);
-      return { state: { ...state, hasActed: state.hasActed || events.length > 0 }, events };
+      const message = asRecord(event["message"]);
+      const events = eventsOf(message["content"]);
+      const { input_tokens: input, total_tokens: total, cache_read_input_tokens: cached } = asRecord(message["usage"]);
+      const tokens = countTokens(input, total, cached);
+      const next = { ...state, hasActed: state.hasActed || events.length > 0 };
+      if (tokens === null) return { state: next, events };
+      const answers = new Map([...state.answers, [asText(message["id"]), tokens]]);
+      return { state: { ...next, answers }, events, response: message["stop_reason"] === "tool_use" ? "more" : "last" };
     }
     case "result":
       return { state: { ...state, result: resultOf(event) }, events: [] };
@@ -261,9 +277,13 @@ export function parseRequestRecord(text: string, before = ""): QwenRecord {
   return { answers, refused };
 }
 
-/** Reasoning is counted separately from answers or not at all. The total contains both. */
 function tokensOf(event: JsonRecord): TokenCount | null {
   const { input_token_count: input, total_token_count: total, cached_content_token_count: cached } = event;
+  return countTokens(input, total, cached);
+}
+
+/** Reasoning is counted separately from answers or not at all. The total contains both. */
+function countTokens(input: unknown, total: unknown, cached: unknown): TokenCount | null {
   if (typeof input !== "number" || typeof total !== "number" || total < input) return null;
   return { input, output: total - input, cached: asCount(cached) };
 }

@@ -131,7 +131,8 @@ async function runCall(params: {
       if (event.type === "result") emit({ kind: "text", text: event.text });
       if (event.type !== "usage") return;
       usage = parseUsage(event);
-      emit({ kind: "usage", tokens: (event.input ?? 0) + (event.output ?? 0) });
+      // A script reports its usage once, right before its end.
+      emit({ kind: "usage", tokens: (event.input ?? 0) + (event.output ?? 0), total: usage, isLast: true });
     },
   });
   const { timeoutMs, idleMs } = task;

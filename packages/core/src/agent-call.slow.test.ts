@@ -600,6 +600,78 @@ test("an interrupted call whose usage was settled is not counted again when the 
   expect(spent).toEqual({ tokens: 47, microUsd: 3, milliseconds: expect.any(Number) });
 });
 
+test("a call ends when the usage that it streams reaches a limit; with a higher one its session continues", async () => {
+  let calls = 0;
+  const sessions: (string | null)[] = [];
+  const toy = await startTestRunInWorktree(
+    (task, root) => {
+      calls += 1;
+      sessions.push(task.session);
+      task.onEvent({ kind: "session", id: "s-1" });
+      if (calls === 2) return { session: "s-1", usage: { ...usage(7), microUsd: 1 } };
+      writeFileSync(join(root, "half.txt"), "half");
+      task.onEvent({ kind: "usage", tokens: 60, total: { ...usage(60), microUsd: 2 } });
+      expect(task.signal.aborted).toBe(false);
+      task.onEvent({ kind: "usage", tokens: 60, total: { ...usage(120), microUsd: 4 } });
+      expect(task.signal.aborted).toBe(true);
+      return { kind: "failed", cause: "interrupted", session: "s-1", usage: { ...usage(120), microUsd: 4 } };
+    },
+    { resume: true },
+  );
+  Object.assign(toy.adapters, { logs: { ...toy.adapters.logs, result: memoryAnswers() } });
+  const workflow = define({ work: calling([]) });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({ adapters: toy.adapters, workflow, ...given, workspace: toy.workspace, limit: { tokens: 100 } });
+  const waiting = { kind: "waiting", for: "budget", reason: expect.stringContaining("120 of 100 tokens") };
+  // A kill right before the run is recorded as waiting: the usage is counted once.
+  expect(await toy.crash(workflow, 4, "before")).toBe("died");
+  expect(await toy.go(workflow)).toMatchObject(waiting);
+  expect(calls).toBe(1);
+  const { files } = (await toy.store.latest(ID))?.planes ?? expect.fail();
+  expect(files?.artifacts.map(({ path }) => path)).toContain("half.txt");
+  await raiseLimits({ adapters: toy.adapters, run: ID, limit: { tokens: 1000 } });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(sessions).toEqual([null, "s-1"]);
+  expect(toy.file("half.txt")).toBe(true);
+  const { spent } = (await toy.store.latest(ID))?.planes.position.budget ?? expect.fail();
+  expect(spent).toEqual({ tokens: 127, microUsd: 5, milliseconds: expect.any(Number) });
+});
+
+test("two calls at once end when their usage together reaches the limit on money", async () => {
+  const stopped: string[] = [];
+  const toy = await startTestRunInWorktree(
+    async (task) => {
+      const name = task.prompt;
+      task.onEvent({ kind: "session", id: name });
+      task.onEvent({ kind: "usage", tokens: 1, total: { ...usage(1), microUsd: 6 } });
+      if (!task.signal.aborted)
+        await new Promise((resolve) => task.signal.addEventListener("abort", resolve, { once: true }));
+      stopped.push(name);
+      return { kind: "failed", cause: "interrupted", session: name, usage: { ...usage(1), microUsd: 6 } };
+    },
+    { resume: true },
+  );
+  const work: StageFunction<State> = async ({ agent }) => {
+    const call = (name: string) => agent({ ...CALL, name, prompt: name, changesFiles: false });
+    await Promise.all([call("one"), call("two")]);
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({ adapters: toy.adapters, workflow, ...given, workspace: toy.workspace, limit: { microUsd: 10 } });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "budget" });
+  expect(stopped.toSorted()).toEqual(["one", "two"]);
+  const journal = await Array.fromAsync(toy.store.readJournal({ run: ID }));
+  const ended = journal.filter(({ kind }) => kind === "step.interrupted");
+  expect(ended.map(({ body }) => body["spent"])).toEqual(
+    [1, 2].map(() => ({ tokens: 1, microUsd: 6, milliseconds: 0 })),
+  );
+  // Both are in the budget: a limit below their sum starts nothing.
+  await raiseLimits({ adapters: toy.adapters, run: ID, limit: { microUsd: 12 } });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "budget" });
+  expect(stopped).toHaveLength(2);
+});
+
 test("a call whose agent reports no tokens is uncounted, not zero", async () => {
   const toy = await startTestRunInWorktree(() => ({
     usage: { inputTokens: null, outputTokens: null, microUsd: null },

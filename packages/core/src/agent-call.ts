@@ -38,7 +38,7 @@ import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } fro
 import { clearStaleLocks } from "./resume.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import { enterSideWorktree, requireOpen } from "./side-worktrees.ts";
-import { limitNotice, spentOf } from "./budget.ts";
+import { type Resource, limitNotice, reachedBy, spentOf } from "./budget.ts";
 import {
   type OpenSideWorktree,
   type StageExecution,
@@ -168,14 +168,16 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
   const attempt = attemptOf(execution, call.name);
   const hold = async (session?: string | null): Promise<void> =>
     storeConversation(runSession, call, await talk.plane(session));
-  let outcome: AgentOutcome;
+  let called: Called;
   try {
-    outcome = await withTimer(execution, () => callAgent(execution, trying, { talk, opened, events }), hold);
+    called = await withTimer(execution, () => callAgent(execution, trying, { talk, opened, events }), hold);
   } catch (error) {
     throw await failStep(execution, call.name, error);
   }
+  const { outcome, reached } = called;
   const milliseconds = Math.max(0, runSession.adapters.clock.now() - began);
-  if (runSession.halt.cause === undefined)
+  // A call that was stopped has no result to adopt.
+  if (runSession.halt.cause === undefined && reached.length === 0)
     storeResult(answer, {
       agent: trying.agent.name,
       model: trying.model,
@@ -183,7 +185,7 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
       tokens: 0,
       ended: { outcome, milliseconds },
     });
-  return await afterCall(execution, trying, { outcome, opened, before, attempt, events, milliseconds, hold });
+  return await afterCall(execution, trying, { outcome, reached, opened, before, attempt, events, milliseconds, hold });
 }
 
 /** Checked before each attempt, because a rebase or the agent's last call may have changed what this call would execute. */
@@ -193,8 +195,13 @@ async function waitIfRefused(execution: StageExecution, trying: ActiveCall): Pro
   if (reason !== null) await startWaiting(execution, { for: "you", reason, until: null });
 }
 
-interface Ended {
+interface Called {
   readonly outcome: AgentOutcome;
+  /** Limits for which the engine stopped the call, by the usage that the agent streamed. */
+  readonly reached: readonly Resource[];
+}
+
+interface Ended extends Called {
   readonly opened: Pick<OpenedSession, "session" | "forkAt" | "prompt">;
   readonly before: BeganAt;
   readonly attempt: number;
@@ -207,7 +214,7 @@ interface Ended {
 async function afterCall(execution: StageExecution, trying: ActiveCall, ended: Ended): Promise<CallAttempt> {
   const { runSession } = execution;
   const { call, files } = trying;
-  const { outcome, opened, before, attempt, events, milliseconds, hold } = ended;
+  const { outcome, reached, opened, before, attempt, events, milliseconds, hold } = ended;
   if (outcome.kind === "failed") await clearLocks(runSession, call.name);
   if (files) await keepBranch(runSession, call.name, before.files);
   // Serialized with side worktrees: one that opens now must not contain changes that this call was not allowed to make.
@@ -235,11 +242,15 @@ async function afterCall(execution: StageExecution, trying: ActiveCall, ended: E
   if (notice !== null) await reportLimit(runSession, notice);
   await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
   execution.open();
+  // The agent reported its usage, so that is recorded. Everything else is treated as after a crash.
+  const interrupted: StepInterrupted = { stageAttempt: runSession.attempt.number, step: call.name, spent };
   if (runSession.halt.cause !== undefined) {
-    // The agent reported its usage, so that is recorded. Everything else is treated as after a crash.
-    const interrupted: StepInterrupted = { stageAttempt: runSession.attempt.number, step: call.name, spent };
     await runSession.append({ kind: "step.interrupted", body: interrupted }).catch(() => undefined);
     throw runSession.halt.cause;
+  }
+  if (reached.length > 0) {
+    await runSession.append({ kind: "step.interrupted", body: interrupted });
+    return await waitForBudget(execution, reached);
   }
   return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take, checkout };
 }
@@ -292,6 +303,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
   const talk = talkOf(execution, trying);
   return {
     outcome: ended.outcome,
+    reached: [],
     opened: { session: sessionOf(execution, call), forkAt: null, prompt: call.prompt },
     before: beganAt(runSession),
     attempt,
@@ -358,7 +370,7 @@ async function callAgent(
     opened,
     events,
   }: { readonly talk: Conversation; readonly opened: OpenedSession; readonly events: EventRecorder },
-): Promise<AgentOutcome> {
+): Promise<Called> {
   const { runSession } = execution;
   const { call, agent, model, workspace } = trying;
   const { name } = call;
@@ -371,6 +383,8 @@ async function callAgent(
   const answer = answerFile(runSession, name);
   const attempt = attemptOf(execution, name);
   let tokens = 0;
+  let reached: readonly Resource[] = [];
+  const limit = new AbortController();
   const isRecorded = runSession.adapters.recorder !== undefined;
   const onEvent = (event: AgentEvent): void => {
     if (isRecorded) events.record(event);
@@ -380,6 +394,10 @@ async function callAgent(
     if (event.kind === "usage" && event.tokens > 0) {
       tokens += event.tokens;
       storeResult(answer, { agent: agent.name, model, attempt, tokens, ended: null });
+      const cost = event.total === undefined ? null : priced(runSession, event.total, { agent: agent.name, model });
+      runSession.usage.set(name, { tokens, microUsd: cost?.microUsd ?? 0, milliseconds: 0 });
+      reached = reachedBy(runSession.budget, runSession.usage.values());
+      if (reached.length > 0 && event.isLast !== true) limit.abort();
     }
     if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(execution, call, event.id));
     talk.observe(event);
@@ -387,7 +405,7 @@ async function callAgent(
   };
   if (opened.note !== null) log.append(`holdfast: ${opened.note}`);
   try {
-    return await agent.run({
+    const outcome = await agent.run({
       mark: markOf(execution, name),
       cwd: workspace.root,
       prompt: opened.prompt,
@@ -402,10 +420,13 @@ async function callAgent(
       attempt: attempt + (call.triedBefore ?? 0),
       seed: runSession.state.config.seed,
       env: call.env ?? {},
-      signal: runSession.halt.signal,
+      signal: AbortSignal.any([runSession.halt.signal, limit.signal]),
       onEvent,
     });
+    const isStopped = outcome.kind === "failed" && outcome.cause === "interrupted";
+    return { outcome, reached: isStopped ? reached : [] };
   } finally {
+    runSession.usage.delete(name);
     await Promise.allSettled([...telling, log.close()]);
   }
 }

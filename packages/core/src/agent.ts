@@ -122,7 +122,12 @@ export type AgentEvent =
   | { readonly kind: "message"; readonly id: string }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tool"; readonly name: string; readonly detail: string }
-  | { readonly kind: "usage"; readonly tokens: number }
+  /**
+   * Tokens that this call has used since its last such event, sent with each response of the model if the agent streams
+   * its usage. `total` is the usage of the whole call so far. The engine ends a call whose usage reaches a limit, unless
+   * the response `isLast`: then the call ends by itself.
+   */
+  | { readonly kind: "usage"; readonly tokens: number; readonly total?: AgentUsage; readonly isLast?: boolean }
   | { readonly kind: "raw"; readonly line: string }
   /** Number of output lines that contained a secret. The secret is masked in everything that Holdfast stores. */
   | { readonly kind: "masked"; readonly lines: number }

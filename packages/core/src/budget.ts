@@ -119,6 +119,12 @@ export function exceeded(budget: Budget): readonly Resource[] {
   });
 }
 
+/** Limits on tokens and money that the run has reached with the usage of its running calls so far. Time has its own timer. */
+export function reachedBy(budget: Budget, running: Iterable<Amounts>): readonly Resource[] {
+  const now = [...running].reduce(sum, budget.spent);
+  return exceeded({ ...budget, spent: now }).filter((resource) => resource !== "milliseconds");
+}
+
 /** Resources that have reached 80 % of their limit. */
 export function nearLimit(budget: Budget): readonly Resource[] {
   return RESOURCES.filter((resource) => isNear(budget, resource));

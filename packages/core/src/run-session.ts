@@ -7,7 +7,7 @@ import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Plan
 import { type NewEntry, workingTime } from "./journal.ts";
 import type { Digest } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import type { Budget, Position } from "./position.ts";
+import type { Amounts, Budget, Position } from "./position.ts";
 import { Halt, type ProgressEvent, type ProgressListener } from "./progress.ts";
 import { firstChange } from "./recording.ts";
 import type { Run } from "./run.ts";
@@ -73,6 +73,8 @@ export class RunSession {
   readonly sideTalks = new Map<string, ConversationPlane>();
   /** Lost calls whose result was kept before their process died: their files are not restored. */
   readonly answered = new Set<string>();
+  /** Usage that running agent calls have reported so far, by step. The journal gets it when a call ends. */
+  readonly usage = new Map<string, Amounts>();
   /** When this process last tried an effect, by key. */
   readonly acted = new Map<string, number>();
   /** When this process loaded the run; earlier processes had ended by then. Milliseconds since the epoch. */

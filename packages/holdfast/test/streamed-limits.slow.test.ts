@@ -1,0 +1,145 @@
+// Limits on tokens and money end a call of a real agent within one response of the model, by the usage that it streams.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { readProcessTable } from "@holdfast/platform/process-tree";
+import type { ModelScript, ModelTool } from "@holdfast/test-support/agents/model-script";
+import type { ModelServer } from "@holdfast/test-support/agents/model-server";
+import { REAL_COPILOT, REAL_OPENCODE, REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/provider-agents";
+import type { RealAgent } from "@holdfast/test-support/agents/real-agent-suite";
+import {
+  CODEX_MODEL,
+  GEMINI_MODEL,
+  MODEL,
+  findRealAgent,
+  openClaudeScene,
+  openCodexScene,
+  openGeminiScene,
+} from "@holdfast/test-support/agents/real-agents";
+import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import { createLocalForgeScene } from "@holdfast/test-support/forges/forge-scenes";
+import { testRepositoryAt } from "@holdfast/test-support/git/repository";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
+
+interface Row {
+  readonly name: string;
+  readonly model: string;
+  readonly open: RealAgent["open"];
+  readonly shell: (command: string) => ModelTool;
+  /** A shell command that ends once the agent has written the usage of this many responses. */
+  readonly settle?: (responses: number) => string;
+}
+
+const ROWS: readonly Row[] = [
+  {
+    name: "claude",
+    model: MODEL,
+    open: openClaudeScene,
+    shell: (command) => ({ name: "Bash", input: { command, description: "a command" } }),
+  },
+  {
+    name: "codex",
+    model: CODEX_MODEL,
+    open: openCodexScene,
+    shell: (cmd) => ({ name: "exec_command", input: { cmd } }),
+  },
+  {
+    name: "gemini",
+    model: GEMINI_MODEL,
+    open: openGeminiScene,
+    shell: (command) => ({ name: "run_shell_command", input: { command } }),
+  },
+  ...[REAL_OPENCODE, REAL_PI, REAL_QWEN].map((real) => rowOf(real)),
+  {
+    ...rowOf(REAL_COPILOT),
+    settle: (responses) =>
+      `until [ "$(cat "$HOME"/.copilot/session-state/*/events.jsonl | grep -c usage_record)" -ge ${responses} ]; do sleep 0.1; done`,
+  },
+];
+
+function rowOf({ agent, model, open, shell }: RealAgent): Row {
+  return { name: agent.name, model, open, shell };
+}
+
+const RUN = "issue-1";
+const TITLE = "[feat][#1] Say hello";
+const USAGE = { input: 1000, output: 10 };
+const RESPONSE = USAGE.input + USAGE.output;
+
+let holdfast: BuiltCommand;
+beforeAll(async () => {
+  holdfast = await buildCommand();
+}, 60_000);
+afterAll(() => holdfast.remove());
+
+/** Three tool calls, then no answer: a call that is not ended waits here for ever. */
+function work({ shell, settle }: Row): ModelScript {
+  const step = (name: string, responses: number) => ({
+    tool: shell([`echo ${name} > ${name}.txt`, ...(settle === undefined ? [] : [settle(responses)])].join("; ")),
+    usage: USAGE,
+  });
+  return { rules: [{ match: /(?:)/, steps: [step("one", 1), step("two", 2), { fault: { kind: "hang" } }] }] };
+}
+
+function rest({ shell }: Row): ModelScript {
+  const finish = [
+    "echo hello > greeting.txt",
+    'echo "Say hello" > "$HOLDFAST_COMMIT_REPORT"',
+    `printf '%s\\n\\nWhy.\\n%s\\n' '${TITLE}' "$HOLDFAST_COMPLETION" > "$HOLDFAST_FINALIZE_FILE"`,
+  ].join("; ");
+  return { rules: [{ match: /(?:)/, steps: [{ tool: shell(finish) }, { text: "I wrote greeting.txt." }] }] };
+}
+
+function tokensOf(server: ModelServer): number {
+  const { input, output, cacheRead, cacheWrite } = server.sent();
+  return input + cacheRead + cacheWrite + output;
+}
+
+test.for(sampleBySeed(ROWS, 3))(
+  "a token limit between two responses of the real $name ends the call; a higher one continues its session",
+  { timeout: 900_000 },
+  async (row, { onTestFinished, skip }) => {
+    const found = findRealAgent(row.name);
+    if (found.kind === "absent") skip(found.why);
+    const forge = createLocalForgeScene();
+    onTestFinished(() => forge.dispose());
+    await forge.forge().createIssue({ title: "Greet", body: "Say hello.\n", labels: [], key: "suite" });
+    const { server, env } = await row.open({ script: work(row), later: onTestFinished });
+    const cwd = join(forge.bare.root, "..", "clone");
+    forge.bare.git("clone", "-q", forge.bare.root, cwd);
+    testRepositoryAt(cwd).git("config", "user.name", "Ada");
+    testRepositoryAt(cwd).git("config", "user.email", "ada@example.invalid");
+    const options = { cwd, env };
+    const agent = ["--agent", `${row.name}:${row.model}`];
+
+    const limit = String(RESPONSE + 490);
+    const stopped = await holdfast.run(["run", "1", "--yolo", "--no-review", "--max-tokens", limit, ...agent], options);
+    expect(stopped.status, stopped.stdout + stopped.stderr).toBe(7);
+    expect(stopped.stdout).toContain(`${2 * RESPONSE} of ${limit} tokens`);
+    const answered = server.requests.filter(({ hasTools, end }) => hasTools && end === "whole");
+    expect(answered).toHaveLength(2);
+    expect(server.requests.filter(({ hasTools }) => hasTools).length).toBeLessThanOrEqual(3);
+    const store = JSON.parse(readFileSync(join(cwd, ".git/holdfast/store.json"), "utf8"));
+    expect(readProcessTable()?.live.filter(({ mark }) => mark?.startsWith(`${store.id}/`) === true)).toEqual([]);
+    const worktree = join(`${cwd}-worktrees`, RUN);
+    expect([existsSync(join(worktree, "one.txt")), existsSync(join(worktree, "two.txt"))]).toContain(true);
+    const files = JSON.parse((await holdfast.run(["--json", "show", `${RUN}@latest`], options)).stdout);
+    expect(JSON.stringify(files)).toContain("one.txt");
+
+    // Without a higher limit nothing starts.
+    const { length } = server.requests;
+    expect((await holdfast.run(["resume", RUN], options)).status).toBe(7);
+    expect(server.requests).toHaveLength(length);
+
+    server.play(rest(row));
+    const done = await holdfast.run(["resume", RUN, "--max-tokens", "100000"], options);
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    // The session continues: the model sees what it did before the limit.
+    expect(JSON.stringify(server.requests.at(-1)?.body)).toContain("one.txt");
+    expect(forge.bare.git("show", `holdfast/${RUN}:one.txt`)).toBe("one\n");
+    const status = JSON.parse((await holdfast.run(["--json", "status", RUN], options)).stdout);
+    expect(status.run.budget.spent.tokens).toBe(tokensOf(server));
+    expect(status.run.budget.spent.uncounted ?? 0).toBe(0);
+  },
+);
