@@ -62,6 +62,8 @@ export interface ExternalCheckpoint {
   readonly planes: Planes;
   /** The complete document as it was read: unknown fields survive, and encoding to the same format is stable. */
   readonly original: { readonly format: FormatName; readonly document: JsonObject } | null;
+  /** Other documents about the run in the same directory, by file name, which are not checkpoints. */
+  readonly beside?: JsonObject;
   /** What the run's workflow says in the format's own members. Absent: the codec derives them from the planes alone. */
   readonly described?: { readonly stage: string; readonly branch: string | null; readonly members: JsonObject };
 }

@@ -238,6 +238,14 @@ export function checkpointDirectory(loopId: string | null): string {
   return loopId === null ? ".aiwg/checkpoints/" : `.aiwg/ralph/loops/${loopId}/checkpoints/`;
 }
 
+/** Files of a loop's directory that describe the loop and are not checkpoints. */
+export const LOOP_FILES = ["state.json", "reflection-memory.json"] as const;
+
+/** The loop whose directory this is; null: it is not the directory of a loop. */
+export function loopNamedBy(directory: string): string | null {
+  return /(?:^|[/\\])\.aiwg[/\\]ralph[/\\]loops[/\\]([^/\\]+)$/.exec(directory)?.[1] ?? null;
+}
+
 function checkpointName(params: CheckpointPathParams): string {
   const suffix = SUFFIX[params.compression];
   if (params.loopId !== null) return `iteration-${String(params.iteration).padStart(3, "0")}${suffix}`;

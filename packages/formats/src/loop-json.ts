@@ -104,6 +104,11 @@ const REASONS: LossReasons = {
 /** Extension for what the format has but the planes have no field for. */
 export const LOOP_EXTENSION = "loop-json";
 
+/** The checkpoint of a document that was read before. */
+export function decodeLoopDocument(document: JsonObject): ExternalCheckpoint {
+  return toCheckpoint(parseLoopDocument(document, { format: "loop-json", file: "the imported document" }));
+}
+
 /**
  * Converts a document to a checkpoint; `toDocument` is the inverse. Values are shared with the document, never copied.
  */

@@ -6,20 +6,34 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
 import { decompress } from "./compression.ts";
 import type { ExternalFile } from "./format.ts";
+import { LOOP_FILES, loopNamedBy } from "./loop-document.ts";
 
 /** The file or directory that the user named. */
 export type SourceFiles =
-  | { readonly kind: "file"; readonly path: string; readonly file: ExternalFile }
+  | {
+      readonly kind: "file";
+      readonly path: string;
+      readonly file: ExternalFile;
+      /** Files about the file's loop that are not checkpoints. */
+      readonly beside: readonly LoopFile[];
+    }
   | {
       readonly kind: "directory";
       readonly path: string;
       /** Its own regular files, by name. For a directory above loops, the checkpoint files of the loops. */
       readonly files: readonly ExternalFile[];
+      /** Files about its loops that are not checkpoints. */
+      readonly beside: readonly LoopFile[];
       /** Files that exist but cannot be read. */
       readonly broken: readonly { readonly name: string; readonly error: HoldfastError }[];
       /** Target of the link `latest`, as written; null without one. */
       readonly link: string | null;
     };
+
+/** A file about a loop that is not a checkpoint. */
+interface LoopFile extends ExternalFile {
+  readonly loop: string;
+}
 
 /** Limit for one file, compressed or not: no checkpoint is this large, and a decompression bomb stops here. */
 const MAX_BYTES = 256 * 1024 * 1024;
@@ -37,9 +51,35 @@ export function readSourceFiles(path: string, cwd: string): SourceFiles {
       message: `${path} does not exist`,
       hint: "Check the spelling. Relative paths start at the current directory.",
     });
-  return stat.isDirectory()
-    ? readDirectory(path, absolute)
-    : { kind: "file", path, file: readExternalFile(path, realpathSync(absolute)) };
+  if (stat.isDirectory()) return readDirectory(path, absolute);
+  const { beside } = readBeside([dirname(absolute)], dirname(absolute), dirname(path));
+  return { kind: "file", path, file: readExternalFile(path, realpathSync(absolute)), beside };
+}
+
+/** State and memory of loops: the files of `LOOP_FILES` above each checkpoint directory of a loop. */
+function readBeside(
+  directories: readonly string[],
+  absolute: string,
+  path: string,
+): Pick<Extract<SourceFiles, { readonly kind: "directory" }>, "beside" | "broken"> {
+  const beside: LoopFile[] = [];
+  const broken: { readonly name: string; readonly error: HoldfastError }[] = [];
+  const named = directories.flatMap((directory) => {
+    const home = dirname(directory);
+    const loop = loopNamedBy(home);
+    return loop === null ? [] : LOOP_FILES.map((name) => ({ loop, file: join(home, name) }));
+  });
+  for (const { loop, file } of named) {
+    if (lstatSync(file, { throwIfNoEntry: false })?.isFile() !== true) continue;
+    const name = relative(absolute, file);
+    try {
+      beside.push({ loop, ...readExternalFile(join(path, name), file) });
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      broken.push({ name, error });
+    }
+  }
+  return { beside, broken };
 }
 
 function readDirectory(path: string, absolute: string): SourceFiles {
@@ -56,7 +96,8 @@ function readDirectory(path: string, absolute: string): SourceFiles {
       hint: "Name the files that are meant.",
     });
   const files: ExternalFile[] = [];
-  const broken: { readonly name: string; readonly error: HoldfastError }[] = [];
+  const { beside, broken: unread } = readBeside(loops.length === 0 ? [absolute] : loops, absolute, path);
+  const broken = [...unread];
   let link: string | null = null;
   let total = 0;
   for (const name of names) {
@@ -73,7 +114,7 @@ function readDirectory(path: string, absolute: string): SourceFiles {
       broken.push({ name, error });
     }
   }
-  return { kind: "directory", path, files, broken, link };
+  return { kind: "directory", path, files, beside, broken, link };
 }
 
 function readExternalFile(path: string, absolute: string): ExternalFile {

@@ -26,8 +26,11 @@ export interface WorkflowPlugin {
   readonly limits: Readonly<Record<string, ChangeLimit>>;
   /** Throws CONFIG_INVALID if a file of the repository that the workflow reads while it runs is not valid. */
   readonly check?: (adapters: Adapters) => Promise<void>;
-  /** The work of a document that the workflow wrote and can continue; null for any other document of its format. */
-  readonly recognize?: (checkpoint: ExternalCheckpoint) => Work | null;
+  /**
+   * Reads a document of its format as a run of the workflow; null: the workflow cannot continue it. `isNewest`: the
+   * document is the newest of its run.
+   */
+  readonly recognize?: (checkpoint: ExternalCheckpoint, isNewest: boolean) => ContinuedDocument | null;
   /** The run of this store whose mirror wrote the document; null: another tool or another store wrote it. */
   readonly writtenBy?: (checkpoint: ExternalCheckpoint, store: string) => string | null;
 }
@@ -171,6 +174,12 @@ export interface StageEntry {
   readonly iteration: number;
 }
 
+/** An imported document in the terms of the workflow that continues it. */
+export interface ContinuedDocument {
+  readonly work: Work;
+  readonly planes: Planes;
+}
+
 export interface AdoptionRequest {
   readonly adapters: Adapters;
   readonly run: RunSummary;
@@ -194,6 +203,8 @@ export interface Adoption {
   readonly branch?: string | null;
   /** Where the run continues; absent: at the document's stage and iteration. */
   readonly enters?: StageEntry;
+  /** Whether the limits reopen a run that has ended; absent: yes if `enters` is given. */
+  readonly reopens?: boolean;
   /** Why the document says that it cannot be resumed; absent: it does not say so. */
   readonly refusal?: string | null;
   /** Returns the workflow's state and the run's inputs, once the worktree exists. */

@@ -115,6 +115,7 @@ export function readImportedRunOptions(
     texts: () => [],
     operand: () => undefined,
   };
+  if (workflow === "ralph") return loopSettings(settings);
   return workflow === "crunch" ? readCrunchOptions(typed, settings) : readOptions(typed, settings);
 }
 
@@ -148,10 +149,15 @@ const COUNTED_LIMITS = [
 type LimitFlag = "target" | "max" | "max-iterations" | "max-reviews" | (typeof COUNTED_LIMITS)[number][0];
 
 /** Limits of the run's workflow that were typed for a resume, by the name of their flag. */
-export function readWorkflowLimits(input: { text(name: LimitFlag): string | undefined }): JsonObject {
+export function readWorkflowLimits(input: {
+  text(name: LimitFlag): string | undefined;
+  texts(name: "until"): readonly string[];
+}): JsonObject {
   const flags = ["max", "max-iterations", "max-reviews", ...COUNTED_LIMITS.map(([flag]) => flag)] as const;
   const counts = flags.map((flag) => given(flag, countOf(flag, input.text(flag))));
-  return Object.assign({}, given("target", input.text("target")), ...counts);
+  const until = input.texts("until");
+  if (until.some((command) => command.trim() === "")) throw emptyCheck();
+  return Object.assign({}, given("target", input.text("target")), until.length === 0 ? {} : { until }, ...counts);
 }
 
 /** Only the typed limits: a limit that is not named does not change. */
@@ -305,30 +311,46 @@ function given(name: string, value: Json | undefined): JsonObject {
  * Options of the ralph workflow, without the contents of files. An issue ends in a pull request, a task only on
  * request.
  */
-function readRalphOptions(input: RunInput, { impl, ralph }: WorkSettings, work: Work): JsonObject {
+function readRalphOptions(input: RunInput, settings: WorkSettings, work: Work): JsonObject {
+  const { impl, ralph } = settings;
   const max = input.text("max") ?? input.text("max-iterations");
   if (input.text("max") !== undefined && input.text("max-iterations") !== undefined)
     throw usage("Both --max and --max-iterations were given", "They mean the same: remove one of them.");
   const memory = input.text("memory");
   const attempts = input.text("attempts");
   return {
+    ...loopSettings(settings),
     workflowType: typeOf(input),
     until: readChecks(input, ralph),
-    maxIterations: max === undefined ? ralph.maxIterations : atLeastOne("max", max),
+    ...(max === undefined ? {} : { maxIterations: atLeastOne("max", max) }),
     ...(attempts === undefined ? {} : { attempts: atLeastOne("attempts", attempts) }),
     memory: {
       capacity: memory === undefined ? ralph.memory : atLeastOne("memory", memory),
       policy: input.text("memory-policy") ?? ralph.memoryPolicy,
     },
     onStuck: input.text("on-stuck") ?? ralph.onStuck,
-    detection: { ...ralph.detection },
-    qualityWeights: { ...ralph.quality },
-    tokensPerIteration: ralph.tokensPerIteration,
     firstCheck: !input.on("no-first-check") && ralph.firstCheck,
     pullRequest: work.kind === "issue" || input.on("pr"),
     draft: input.on("draft") || impl.draft,
     baseBranch: input.text("base") ?? impl.base,
     yolo: readYolo(input, impl.yolo),
+  };
+}
+
+/** Options of the ralph workflow that the config sets. */
+function loopSettings({ impl, ralph }: WorkSettings): JsonObject {
+  return {
+    until: ralph.until.map((command) => ({ command, timeoutMs: ralph.untilTimeoutMs })),
+    maxIterations: ralph.maxIterations,
+    memory: { capacity: ralph.memory, policy: ralph.memoryPolicy },
+    onStuck: ralph.onStuck,
+    detection: { ...ralph.detection },
+    qualityWeights: { ...ralph.quality },
+    tokensPerIteration: ralph.tokensPerIteration,
+    firstCheck: ralph.firstCheck,
+    draft: impl.draft,
+    baseBranch: impl.base,
+    yolo: impl.yolo,
   };
 }
 
@@ -397,14 +419,17 @@ function readChecks(input: RunInput, ralph: WorkSettings["ralph"]): readonly Jso
   const timeoutMs = time === undefined ? ralph.untilTimeoutMs : milliseconds(time);
   if (timeoutMs === undefined) throw usage(`--until-timeout cannot be "${time}"`, "Give a duration such as 10m.");
   const commands = typed.length > 0 ? typed : ralph.until;
-  if (commands.some((command) => command.trim() === ""))
-    throw usage("--until is empty", 'Give the command that checks the work, such as --until "npm test".');
+  if (commands.some((command) => command.trim() === "")) throw emptyCheck();
   if (commands.length === 0 && typeOf(input) === "ralph_loop")
     throw usage(
       "A loop needs a check: --until is missing",
       'Give a command that succeeds when the work is done: --until "npm test". For a single task: --type agent_task.',
     );
   return commands.map((command) => ({ command, timeoutMs }));
+}
+
+function emptyCheck(): HoldfastError {
+  return usage("--until is empty", 'Give the command that checks the work, such as --until "npm test".');
 }
 
 /** `.claude/skills/review/SKILL.md` is "review", `release.yaml` is "release". */

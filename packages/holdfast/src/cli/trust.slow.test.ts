@@ -445,6 +445,39 @@ ${workflowSource(ASKING)}`;
     expect(markers()).toEqual([]);
   });
 
+  test("a loop of AIWG does not run its completion criterion without consent, nor change anything", async () => {
+    const { place, run, markers } = await begin(() => "");
+    const agent = await place.agent([{ edits: [{ do: "write", path: "answer.txt", text: "42\n" }], reply: "done" }]);
+    const loop = join(place.clone, ".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4");
+    await mkdir(join(loop, "checkpoints"), { recursive: true });
+    const path = new URL(
+      "../../../formats/golden/loop-json/.aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4/checkpoints/iteration-005.json",
+      import.meta.url,
+    );
+    await writeFile(join(loop, "checkpoints/iteration-005.json"), await readFile(path));
+    const criterion = `touch '${join(place.clone, "../until.marker")}'; grep -q 42 answer.txt`;
+    await writeFile(join(loop, "state.json"), JSON.stringify({ task: "Answer", completion_criteria: criterion }));
+    const imported = JSON.parse((await run(["--json", "format", "import", ".aiwg"])).stdout);
+    const id: string = imported.run;
+    const state = async () => [
+      (await run(["--json", "log", id])).stdout,
+      await place.git("for-each-ref"),
+      await place.git("worktree", "list"),
+    ];
+    const before = await state();
+    const refused = await run(["resume", id, "--agent", agent, "--max", "7"]);
+    expect(refused, refused.stdout + refused.stderr).toMatchObject({
+      status: 4,
+      stderr: expect.stringContaining(`the imported document of ${id}`),
+    });
+    expect(refused.stderr).toMatch(/until\.marker[^]*--trust/);
+    expect([markers(), await state()]).toEqual([[], before]);
+
+    const trusted = await run(["resume", id, "--agent", agent, "--max", "7", "--trust"]);
+    expect(trusted, trusted.stderr).toMatchObject({ status: 0, stdout: expect.stringContaining("Iteration 6") });
+    expect(markers()).toEqual(["until.marker"]);
+  });
+
   test("a run that another machine wrote to a file does not run its commands without consent", async () => {
     const { place, run, env, markers } = await begin(() => "");
     const agent = await place.agent([{ reply: "I tried" }]);

@@ -61,7 +61,7 @@ export async function planAdoption(
     base: adoption.base,
     branch: adoption.branch ?? null,
     enters: adoption.enters ?? checkpoint.planes.position,
-    reopens: adoption.enters !== undefined,
+    reopens: adoption.reopens ?? adoption.enters !== undefined,
     refusal: adoption.refusal ?? null,
     prepare(workspace) {
       if (workspace === undefined)

@@ -71,7 +71,10 @@ export async function planPlace(adapters: Adapters, params: PlaceParams): Promis
   );
   const isShared = holder !== undefined;
   const continued = isShared ? null : branch;
-  const place = await planWorktree(adapters, run.id, base, { branch: continued ?? named ?? undefined });
+  const place = await planWorktree(adapters, run.id, base, {
+    branch: continued ?? named ?? undefined,
+    here: workflow.naming?.fromCheckout,
+  });
   const start = isShared
     ? ({ from: "run", commit: holder.head, name: branch ?? "" } as const)
     : branch === null
@@ -170,7 +173,11 @@ export function placeNote({ planes }: Checkpoint, place: AdoptionPlace): string 
       : named === undefined
         ? "The imported document names no worktree"
         : `The worktree of the imported document, ${named}, does not belong to this repository`;
-  return `${where}. The run continues in a new one, based on ${start.name}: work that was never pushed is missing.`;
+  const missing =
+    start.commit === null
+      ? "based on the commit that is checked out here: uncommitted work is missing"
+      : `based on ${start.name}: work that was never pushed is missing`;
+  return `${where}. The run continues in a new one, ${missing}.`;
 }
 
 function otherBranch(run: RunSummary, path: string, branch: string, actual: string | null): HoldfastError {

@@ -83,19 +83,22 @@ export async function planImport(adapters: CoreAdapters, params: ImportParams): 
 
 async function planHistory(adapters: CoreAdapters, params: ImportParams, decoded: DecodedSources): Promise<ImportPlan> {
   const { format } = decoded;
-  const checkpoints = decoded.checkpoints.map((external, at) => {
-    const planes: unknown = capture(attachSourceDocument(external, format, at + 1));
-    // `capture` rejects what it cannot copy exactly, so the result has the type of its input.
-    return { id: external.id, createdAt: external.createdAt, planes: planes as Planes };
-  });
   const last = decoded.checkpoints.at(-1);
   const plugin = await loadPlugin(layoutIn(format)?.workflow ?? "");
-  const recognized = last === undefined ? null : (plugin?.recognize?.(last) ?? null);
+  const recognized = decoded.checkpoints.map((one) => plugin?.recognize?.(one, one === last) ?? null);
+  const newest = recognized.at(-1) ?? null;
+  const checkpoints = decoded.checkpoints.map((external, at) => {
+    const planes = (newest === null ? null : recognized[at])?.planes ?? external.planes;
+    const captured: unknown = capture(attachSourceDocument({ ...external, planes }, format, at + 1));
+    // `capture` rejects what it cannot copy exactly, so the result has the type of its input.
+    return { id: external.id, createdAt: external.createdAt, planes: captured as Planes };
+  });
   const { workflow, work } =
-    plugin !== null && recognized !== null
-      ? { workflow: plugin.name, work: recognized }
+    plugin !== null && newest !== null
+      ? { workflow: plugin.name, work: newest.work }
       : (last ?? { workflow: "none", work: { kind: "none" } as const });
-  const digest = digestOf(decoded.checkpoints, format);
+  const beside = newest?.planes === last?.planes ? null : (last?.beside ?? null);
+  const digest = digestOf(decoded.checkpoints, format, beside);
   const found = await findImport(adapters, digest, params.run);
   const own =
     found === undefined && params.run === undefined ? await findWriterRun(adapters, plugin, decoded.checkpoints) : null;
@@ -143,9 +146,9 @@ function nameable({ checkpoints }: DecodedSources, work: Work): Work {
 }
 
 /** Depends on the documents alone: packing, file names and indexes do not change the run. */
-function digestOf(checkpoints: readonly ExternalCheckpoint[], format: FormatName): string {
+function digestOf(checkpoints: readonly ExternalCheckpoint[], format: FormatName, beside: JsonObject | null): string {
   const documents = checkpoints.map(({ id, original }): Json => [id, original?.document ?? null]);
-  return sha256(canonicalJson([format, ...documents]));
+  return sha256(canonicalJson([format, ...documents, ...(beside === null ? [] : [beside])]));
 }
 
 /** The same documents belong to the same run, whatever id it was given. */

@@ -2,13 +2,14 @@
  * Reads checkpoint files of other tools: decodes them into histories, validates them, and converts them between
  * formats.
  */
-import { isJsonObject } from "@holdfast/core/json";
+import { type Json, isJsonObject } from "@holdfast/core/json";
 import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
 import { sameJson } from "@holdfast/formats/document";
 import type { Encoded, ExternalCheckpoint, ExternalFile, FormatName, Remark } from "@holdfast/formats/format";
 import { LOOP_EXTENSION } from "@holdfast/formats/loop-json";
 import { chooseFormat, detectFormat, findFormat } from "@holdfast/formats/registry";
 import { type SourceFiles, readSourceFiles } from "@holdfast/formats/source-files";
+import { readJson } from "@holdfast/formats/strict-json";
 import { type ErrorCode, HoldfastError, usageError } from "@holdfast/platform/error";
 
 export interface DecodedSources {
@@ -98,7 +99,9 @@ interface DecodedSource extends DecodedSources {
 function decodeSource(source: SourceFiles, named: FormatName | undefined): DecodedSource {
   if (source.kind === "file") {
     const format = chooseFormat(source.file, named);
-    return { format: format.name, ...format.decode(source.file), broken: [] };
+    const { checkpoints, remarks } = format.decode(source.file);
+    const { attach, broken } = readLoopFiles(source, format.name);
+    return { format: format.name, checkpoints: checkpoints.map(attach), remarks, broken };
   }
   const format = formatOfDirectory(source, named);
   if (format === "crunch-yaml") return decodeCrunch(source);
@@ -108,6 +111,8 @@ function decodeSource(source: SourceFiles, named: FormatName | undefined): Decod
     remarks: [] as DecodedSource["remarks"][number][],
     broken: [...source.broken],
   };
+  const { attach, broken } = readLoopFiles(source, format);
+  read.broken.push(...broken);
   for (const file of source.files) {
     if (named === undefined && codec.detect(file).match === "no") {
       read.remarks.push({ path: nameOf(file), text: `is not ${format}: ignored` });
@@ -115,7 +120,7 @@ function decodeSource(source: SourceFiles, named: FormatName | undefined): Decod
     }
     try {
       const { checkpoints, remarks } = codec.decode(file);
-      read.checkpoints.push(...checkpoints);
+      read.checkpoints.push(...checkpoints.map(attach));
       const of = checkpoints[0] === undefined ? undefined : historyOf(checkpoints[0]);
       read.remarks.push(...remarks.map((remark) => ({ ...remark, path: `${nameOf(file)}#${remark.path}`, of })));
     } catch (error) {
@@ -124,6 +129,31 @@ function decodeSource(source: SourceFiles, named: FormatName | undefined): Decod
     }
   }
   return { format, ...checked(source, read) };
+}
+
+/** Adds to each checkpoint what the directory of its loop says about the loop. A file that is not JSON is reported. */
+function readLoopFiles(
+  { beside }: Pick<SourceFiles, "beside">,
+  format: FormatName,
+): {
+  readonly attach: (checkpoint: ExternalCheckpoint) => ExternalCheckpoint;
+  readonly broken: DecodedSources["broken"];
+} {
+  const loops = new Map<string, Record<string, Json>>();
+  const broken: { readonly name: string; readonly error: HoldfastError }[] = [];
+  for (const file of format === "loop-json" ? beside : []) {
+    try {
+      loops.set(file.loop, { ...loops.get(file.loop), [nameOf(file)]: readJson(file, format).document });
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      broken.push({ name: nameOf(file), error });
+    }
+  }
+  const attach = (checkpoint: ExternalCheckpoint): ExternalCheckpoint => {
+    const files = loops.get(loopOf(checkpoint)?.loop ?? "");
+    return files === undefined ? checkpoint : { ...checkpoint, beside: files };
+  };
+  return { attach, broken };
 }
 
 function decodeCrunch(source: Extract<SourceFiles, { readonly kind: "directory" }>): DecodedSources {

@@ -431,8 +431,8 @@ describe("read back", () => {
     const plans = await holdfast.formats.planImport({ paths: [".aiwg"] });
     expect(plans.map(({ workflow, checkpoints, broken }) => [workflow, checkpoints.length, broken.length])).toEqual([
       ["ralph", 2, 0],
-      ["ralph_loop", 2, 0],
-      ["ralph_loop", 1, 0],
+      ["ralph", 2, 0],
+      ["ralph", 1, 0],
     ]);
     for (const plan of plans) await holdfast.formats.applyImport(plan);
     const [ours] = plans;

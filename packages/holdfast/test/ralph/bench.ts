@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { openHoldfast } from "../../src/open.ts";
 import type { Holdfast } from "../../src/holdfast.ts";
 import type { ProgressEvent, RunOutcome } from "@holdfast/core/progress";
+import type { ImportPlan } from "../../src/interop/import.ts";
 import type { StartPlan } from "../../src/plan-start.ts";
 import type { JsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
@@ -33,7 +34,12 @@ export interface Bench extends RunStory, AsyncDisposable {
     readonly limit?: Partial<Budget["limit"]>;
     readonly signal?: AbortSignal;
     readonly listen?: (event: ProgressEvent) => void;
+    readonly limits?: JsonObject;
+    readonly force?: boolean;
+    readonly from?: number;
   }): Promise<RunOutcome>;
+  /** Imports files of the clone; the run that they become is the bench's. */
+  imports(...paths: readonly string[]): Promise<ImportPlan>;
   answer(text: string): Promise<void>;
   raise(max: number): Promise<void>;
   state(): Promise<RalphState>;
@@ -64,6 +70,7 @@ export async function makeBench(params: {
   await forge?.createIssue({ title: "Add the answer", body: "It is 42.", labels: [], key: "bench" });
   await putFiles(root, { "script.json": JSON.stringify({ answers: params.answers }) });
   const holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses });
+  const adopt = { agent: `scripted:${join(root, "script.json")}`, options: params.options ?? {} };
   const story = runStory(holdfast.store, () => id);
   const plan: Bench["plan"] = async () => {
     const planned = await holdfast.work.plan({
@@ -91,10 +98,19 @@ export async function makeBench(params: {
     git,
     plan,
     ...story,
-    async work({ limit, signal, listen } = {}) {
+    async imports(...paths) {
+      const [planned] = await holdfast.formats.planImport({ paths });
+      if (planned === undefined) throw new Error("nothing would be imported");
+      await holdfast.formats.applyImport(planned);
+      id = planned.run;
+      return planned;
+    },
+    async work({ limit, signal, listen, ...rest } = {}) {
       const watching = { ...(signal === undefined ? {} : { signal }), ...(listen === undefined ? {} : { listen }) };
       if (id !== "")
-        return (await holdfast.resume({ run: id, ...(limit === undefined ? {} : { limit }), ...watching })).outcome;
+        return (
+          await holdfast.resume({ run: id, adopt, ...(limit === undefined ? {} : { limit }), ...watching, ...rest })
+        ).outcome;
       return (await holdfast.work.start(await plan(), watching)).outcome;
     },
     answer: (answer) => holdfast.work.approve({ run: id, answer, by: "tester" }),

@@ -6,6 +6,7 @@ import type { ProgressListener } from "@holdfast/core/progress";
 import { planRetention } from "@holdfast/core/retention";
 import { isHeld } from "@holdfast/core/status";
 import { allCheckpoints } from "@holdfast/core/store";
+import { decodeLoopDocument } from "@holdfast/formats/loop-json";
 import { LayoutFiles, mirrorCheckpoints } from "../layout-files.ts";
 import type { CheckpointMirror, LayoutCleanupPlan, LayoutLocation, LayoutMirror, WorkflowLayout } from "../plugin.ts";
 import {
@@ -27,6 +28,9 @@ const PULSE_MS = 60_000;
 
 export const ralphLayout: WorkflowLayout = {
   describe(external, run, checkpoint) {
+    // The import translated its planes; its document describes itself.
+    if (checkpoint.trigger === "import" && external.original?.format === "loop-json")
+      return decodeLoopDocument(external.original.document);
     const live = readLoopRun(run, checkpoint.planes);
     if (live === null) return external;
     return describeLoopCheckpoint({ external, live, summary: checkpoint, store: null, retentionDays: null });

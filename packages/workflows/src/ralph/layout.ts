@@ -340,7 +340,8 @@ async function loopOf(adapters: CoreAdapters, stood: RunWithStatus): Promise<Act
   const { run } = stood;
   const { checkpoint: newest } = await newestUsable(adapters.store, run.id);
   const live = newest === undefined ? null : readLoopRun(run, newest.planes);
-  if (newest === undefined || live === null) return null;
+  // Until it is adopted, an imported loop belongs to the tool that wrote it.
+  if (newest === undefined || live === null || newest.trigger === "import") return null;
   return {
     run,
     live,

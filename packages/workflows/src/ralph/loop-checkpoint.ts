@@ -70,13 +70,19 @@ function parse({
 }: Pick<Planes, "position" | "context" | "config">): Pick<LoopRun, "options" | "state"> | null {
   try {
     return {
-      options: parseRalphOptions(known(config.inputs)),
+      options: parseStored(known(config.inputs)),
       state: stateOf(context.values, position.stageAttempt.unreduced ?? []),
     };
   } catch (error) {
     if (error instanceof HoldfastError) return null;
     throw error;
   }
+}
+
+/** A loop that was imported and not continued yet may lack its check. */
+function parseStored(inputs: JsonObject): RalphOptions {
+  if (inputs["until"] !== undefined || inputs["workflowType"] !== "ralph_loop") return parseRalphOptions(inputs);
+  return { ...parseRalphOptions({ ...inputs, workflowType: "agent_task" }), workflowType: "ralph_loop" };
 }
 
 /** Drops the workflow's other options, which the loop itself does not know. */

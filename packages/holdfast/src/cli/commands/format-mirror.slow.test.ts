@@ -115,13 +115,16 @@ describe("crunch's own configuration, where its directory is written", () => {
 const LEAST = JSON.parse(readFileSync(join(golden, "loop-json/least.json"), "utf8"));
 
 /** As the tool writes it; the time makes it another one. */
-function loopDocument(loop: string | null, more: { iteration: number; minute: number; workflow?: string }): object {
+function loopDocument(
+  loop: string | null,
+  more: { iteration: number; minute: number; workflow?: string; type?: string },
+): object {
   const { iteration, minute } = more;
   return {
     checkpoint_id: `cp-${loop ?? more.workflow}-${minute}`,
     workflow_id: more.workflow ?? loop,
     loop_id: loop,
-    workflow_type: "ralph_loop",
+    workflow_type: more.type ?? "ralph_loop",
     created_at: `2026-02-02T21:${String(minute).padStart(2, "0")}:00Z`,
     trigger: "iteration",
     state: { ...LEAST.state, iteration: { current: iteration } },
@@ -177,7 +180,9 @@ describe("loops", () => {
     const place = await work.begin();
     const loop = "ralph-a-00000001";
     const directory = `ralph/loops/${loop}/checkpoints`;
-    await putLoop(place, `${directory}/iteration-001.json.gz`, loopDocument(loop, { iteration: 1, minute: 1 }));
+    // A type that the ralph workflow does not continue: the mirror writes single documents.
+    const type = "agent_task";
+    await putLoop(place, `${directory}/iteration-001.json.gz`, loopDocument(loop, { iteration: 1, minute: 1, type }));
     const { run } = await place.json("format", "import", `.aiwg/ralph/loops/${loop}`);
     const mirror = () => place.json("format", "mirror", run, "--to", "loop-json", "--directory", ".", "--once");
     await mirror();
@@ -185,7 +190,7 @@ describe("loops", () => {
     await mirror();
     await place.run("checkpoint", "--run", run, "--name", "by hand again");
     // The other tool continues by itself in the same iteration.
-    await putLoop(place, `${directory}/iteration-001.json.gz`, loopDocument(loop, { iteration: 1, minute: 59 }));
+    await putLoop(place, `${directory}/iteration-001.json.gz`, loopDocument(loop, { iteration: 1, minute: 59, type }));
     await mirror();
     const names = await readdir(join(place.clone, ".aiwg", directory));
     expect(names.filter((name) => name.startsWith("iteration-"))).toEqual(["iteration-001.json.gz"]);

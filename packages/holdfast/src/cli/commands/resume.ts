@@ -41,7 +41,7 @@ export const spec = {
     "First checks what changed in the meantime: issue, base branch, branch, pull request and files. It reports the changes and continues. If a change needs a decision, nothing is done until you accept it (exit status 4).",
     "A run that is done is not continued (exit status 0). To restart a done or failed run from a checkpoint, use --from and --force, or `holdfast fork RUN@7` for a new run.",
     `--agent changes the agent, as provider or provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
-    "An imported run (`holdfast format import`) continues at the stage that its document names: impl-json with the impl workflow and the agent and options of the config, crunch-yaml with the crunch workflow. --target, --max and --from apply to the first resume too. A crunch document with `can_resume: false` needs --force (exit status 4). Other formats need your own workflow with that stage.",
+    "An imported run (`holdfast format import`) continues at the stage that its document names: impl-json with the impl workflow and the agent and options of the config, crunch-yaml with the crunch workflow, loop-json with the ralph workflow. --target, --max, --until and --from apply to the first resume too. A crunch document with `can_resume: false` needs --force (exit status 4). Other formats need your own workflow with that stage.",
     `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back restores the files of the checkpoint instead of keeping the changes (they are saved first). branch_diverged keeps the run's commits: the next push replaces the accepted ones on the remote, and both stay under refs/holdfast/. If the forge does not respond, the run waits (exit status 7) unless forge_unreachable is accepted.`,
   ],
   operands: [
@@ -87,6 +87,11 @@ export const spec = {
       value: "N",
       about: "ralph: iterations in total, also if the run stopped at its limit",
     },
+    until: {
+      type: "text",
+      value: "COMMAND",
+      about: "ralph: the check from now on, also of an imported loop that names none; repeatable",
+    },
     "max-iterations": { type: "text", value: "N", about: "impl: iterations in total, also if the run stopped there" },
     "max-reviews": { type: "text", value: "N", about: "impl: failed reviews in total" },
     "max-pr-attempts": { type: "text", value: "N", about: "impl: failed pull request attempts in total" },
@@ -119,7 +124,7 @@ export const spec = {
   },
   flagGroups: {
     "Where to continue": ["from", "past-effects", "force", "accept", "dry-run"],
-    "What to change": ["agent", "workflow", "target", "max"],
+    "What to change": ["agent", "workflow", "target", "max", "until"],
     Limits: [
       "max-iterations",
       "max-reviews",
@@ -396,13 +401,17 @@ function backTo({ run, from, force }: ResumeOptions): string {
  * config. The user typed neither, so both need consent. Every other run keeps the settings that it began with.
  */
 async function requireImported(shell: Shell, holdfast: Holdfast, params: ResumeOptions): Promise<void> {
-  const { run, agent } = params;
-  const { workflow, latest } = await (await holdfast.run(run)).summary();
+  const { run, agent, limits = {}, force = false } = params;
+  const { workflow, latest, state } = await (await holdfast.run(run)).summary();
   if (latest === null || (await howImported(holdfast, run)) === null) return;
-  const replaced = new Set(agent === undefined ? [] : ["agent", "models.impl", "models.review"]);
-  const begins = !(await holdfast.work.isPendingImport(params))
-    ? []
-    : (["start", ...(isBuiltIn(workflow) ? [workflow] : [])] as const);
+  const pending = await holdfast.work.isPendingImport(params);
+  // A run that has ended executes nothing.
+  if (isEnded(state) && !pending && !force) return;
+  const replaced = new Set([
+    ...(agent === undefined ? [] : ["agent", "models.impl", "models.review"]),
+    ...(limits["until"] === undefined ? [] : ["ralph.until"]),
+  ]);
+  const begins = !pending ? [] : (["start", ...(isBuiltIn(workflow) ? [workflow] : [])] as const);
   await shell.consent.require({ uses: begins, replaced, more: await importedItems(holdfast, run), run });
 }
 

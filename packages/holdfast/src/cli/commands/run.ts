@@ -66,6 +66,8 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const session = request.sessionMs === undefined ? {} : { sessionMs: request.sessionMs };
   const limits = readWorkflowLimits({
     text: (name) => input.text(name) ?? (name === "max-iterations" ? input.text("max-iter") : undefined),
+    // The check is part of the run's identity: another one names another run.
+    texts: () => [],
   });
   const resumeUnfinished = async (run: string): Promise<Exit> => {
     starting?.remove();
