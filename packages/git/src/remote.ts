@@ -18,7 +18,11 @@ export const NO_REMOTE: PushRefusal = { cause: "missing_remote", message: "the r
  * also lists which branches each remote has.
  */
 export async function fetchRemote(at: RepositoryContext, configured: string | null): Promise<Fetched> {
-  const [base, push] = await Promise.all([findRemote(at, configured, "base"), findRemote(at, configured, "push")]);
+  const settings = readSettings(at.git);
+  const [base, push] = await Promise.all([
+    findRemote(at, configured, "base", settings),
+    findRemote(at, configured, "push", settings),
+  ]);
   if (base === null || push === null) return { kind: "failed", refusal: NO_REMOTE };
   const present = new Map<string, Set<string>>();
   for (const name of new Set([base.name, push.name])) {
@@ -26,8 +30,8 @@ export async function fetchRemote(at: RepositoryContext, configured: string | nu
     const heads = `+refs/heads/*:refs/remotes/${name}/*`;
     const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", name, heads];
     const [fetched, listed] = await Promise.all([
-      runUserGit(at, args),
-      runUserGit(at, ["ls-remote", "--", name, "refs/heads/*"]),
+      runUserGit(at, args, settings),
+      runUserGit(at, ["ls-remote", "--", name, "refs/heads/*"], settings),
     ]);
     const failed = [fetched, listed].find(({ kind, code }) => kind !== "exited" || code !== 0);
     if (failed !== undefined) return { kind: "failed", refusal: refusalOf(failed) };
@@ -58,10 +62,11 @@ export async function lookUpRemote(
   configured: string | null,
   asked: { readonly branch: string; readonly own: string | null },
 ): ReturnType<Branch["lookUpRemote"]> {
-  const remote = await findRemote(at, configured, remoteRole(asked.branch, asked.own));
+  const settings = readSettings(at.git);
+  const remote = await findRemote(at, configured, remoteRole(asked.branch, asked.own), settings);
   if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message, isTemporary: false };
   const ref = `refs/heads/${asked.branch}`;
-  const result = await runUserGit(at, ["ls-remote", "--", remote.name, ref]);
+  const result = await runUserGit(at, ["ls-remote", "--", remote.name, ref], settings);
   if (result.kind !== "exited" || result.code !== 0) {
     const { cause, message } = refusalOf(result);
     return { kind: "unknown", reason: message, isTemporary: cause === "network" || cause === "remote" };
@@ -75,7 +80,8 @@ export async function lookUpRemote(
  * reliable, because an agent can write them. Empty if the remote does not respond, or if pushes go to several URLs.
  */
 export async function listRemoteTips(at: RepositoryContext, configured: string | null): Promise<readonly string[]> {
-  const remote = await findRemote(at, configured, "push");
+  const settings = readSettings(at.git);
+  const remote = await findRemote(at, configured, "push", settings);
   if (remote === null) return [];
   const [url, ...more] = (
     await at.git.line({ args: ["remote", "get-url", "--push", "--all", "--", remote.name] })
@@ -83,7 +89,7 @@ export async function listRemoteTips(at: RepositoryContext, configured: string |
   if (url === undefined || more.length > 0) return [];
   const from = (await at.git.line({ args: ["remote", "get-url", "--", remote.name] })) === url ? remote.name : url;
   const asked = ["ls-remote", "--upload-pack=git-upload-pack", "--", from, "refs/heads/*"];
-  const result = await runUserGit(at, asked);
+  const result = await runUserGit(at, asked, settings);
   if (result.kind === "exited" && result.code === 0)
     return [...new Set(parseHeads(result.stdout.toString("utf8")).values())];
   const { cause, message } = refusalOf(result);
@@ -97,9 +103,10 @@ export async function listRemoteTips(at: RepositoryContext, configured: string |
 }
 
 export async function findDefaultBranch(at: RepositoryContext, configured: string | null): Promise<string | null> {
-  const remote = await findRemote(at, configured, "base");
+  const settings = readSettings(at.git);
+  const remote = await findRemote(at, configured, "base", settings);
   if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
-  const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"]);
+  const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"], settings);
   if (result.kind === "exited" && result.code === 0) {
     const text = result.stdout.toString("utf8");
     const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(text)?.[1] ?? null;
@@ -151,8 +158,9 @@ export async function findRemote(
   at: RepositoryContext,
   configured: string | null,
   role: RemoteRole,
+  reading: Promise<Settings> = readSettings(at.git),
 ): Promise<Remote | null> {
-  const settings = await readSettings(at.git);
+  const settings = await reading;
   const valuesOf = (asked: string): readonly string[] =>
     settings.flatMap(([key, value]) => (key === asked ? [value] : []));
   const names = new Set(settings.flatMap(([key]) => /^remote\.(.+)\.[^.]+$/s.exec(key)?.[1] ?? []));
@@ -171,9 +179,9 @@ export async function findRemote(
 }
 
 /** All settings of git in its order: system, user, repository. One call, because every start of git costs milliseconds. */
-async function readSettings(
-  git: RepositoryContext["git"],
-): Promise<readonly (readonly [key: string, value: string])[]> {
+type Settings = readonly (readonly [key: string, value: string])[];
+
+async function readSettings(git: RepositoryContext["git"]): Promise<Settings> {
   const listed = (await git.output({ args: ["config", "--null", "--list"] })).toString("utf8");
   return listed.split("\0").map((setting) => {
     const [key = "", ...value] = setting.split("\n");
@@ -313,10 +321,11 @@ const NOISE =
 export async function runUserGit(
   { worktree, git }: RepositoryContext,
   args: readonly string[],
+  settings?: Promise<Settings>,
 ): Promise<UserGitResult> {
   await using scratch = await openScratch(worktree.home);
   const trace = join(scratch.folder, "trace");
-  const rewritten = await relativeRemotes({ worktree, git });
+  const rewritten = relativeRemotes(worktree, await (settings ?? readSettings(git)));
   const result = await runProcess({
     command: "git",
     args: ["--no-pager", "-c", "gc.auto=0", "-c", "maintenance.auto=false", ...args],
@@ -333,17 +342,16 @@ export async function runUserGit(
  * Git resolves a relative remote URL against the current worktree, but the user wrote it for the main worktree. Returns
  * settings that rewrite the URL for this one call.
  */
-async function relativeRemotes({ worktree, git }: RepositoryContext): Promise<readonly (readonly [string, string])[]> {
+function relativeRemotes(worktree: RepositoryContext["worktree"], settings: Settings): Settings {
   const { mainRoot } = worktree.repository;
   if (mainRoot === null || mainRoot === worktree.root) return [];
-  const settings = await readSettings(git);
   const urls = settings.flatMap(([key, value]) => (/^remote\..*\.(?:url|pushurl)$/s.test(key) ? [value] : []));
   // As in git: a colon before any slash means host:path, and scheme:// is a transport.
   const isRelative = (url: string): boolean => url !== "" && !url.startsWith("/") && !/^[^/]*:/.test(url);
   return [...new Set(urls)].filter(isRelative).map((url) => [`url.${resolve(mainRoot, url)}.insteadOf`, url]);
 }
 
-function withConfig(env: NodeJS.ProcessEnv, settings: readonly (readonly [string, string])[]): NodeJS.ProcessEnv {
+function withConfig(env: NodeJS.ProcessEnv, settings: Settings): NodeJS.ProcessEnv {
   if (settings.length === 0) return env;
   const before = Number(env["GIT_CONFIG_COUNT"] ?? 0) || 0;
   const added = settings.flatMap(([key, value], index) => [
