@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { type TestProjectConfiguration, defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { useMemory } from "./packages/holdfast/test/temporary-folder.ts";
 
 /**
@@ -64,12 +65,23 @@ const promises: TestProjectConfiguration = {
   test: { ...common, name: "promises", include: [`packages/holdfast/test/**/*${ends}`], exclude, pool: "forks" },
 };
 
+/** Sweeps take long and their files are short: vitest, which begins with the largest file, would start them last, and the end would wait for one of them. */
+class SweepsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isSweep = ({ moduleId }: TestSpecification): boolean =>
+      /\/(?:faults|endurance)\/[^/]+\.slow\./.test(moduleId);
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isSweep), ...sorted.filter((file) => !isSweep(file))];
+  }
+}
+
 useMemory();
 
 export default defineConfig({
   test: {
     // One more than there are processors: many tests wait for programs and timers. The default is one fewer.
     maxWorkers: availableParallelism() + 1,
+    sequence: { sequencer: SweepsFirst },
     projects: which === "quick" ? [quick()] : [light, adapters, promises],
   },
 });

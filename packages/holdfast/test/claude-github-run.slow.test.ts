@@ -57,7 +57,7 @@ test.skipIf(gh.skip || REAL_CLAUDE.kind === "absent")(
   `an issue becomes one pull request by the real Claude Code and ${gh.name}, killed at moments of seed ${SEED}${absent}`,
   { timeout: 600_000 },
   async ({ onTestFinished }) => {
-    const sample = new Set(sampleBySeed(MOMENTS, 5));
+    const sample = new Set(sampleBySeed(MOMENTS, 3));
     const deaths = MOMENTS.filter((moment) => sample.has(moment));
     const github = await createGithubScene(gh.program);
     scene = github;

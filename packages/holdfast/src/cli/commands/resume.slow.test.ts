@@ -362,6 +362,7 @@ describe("leaving", () => {
     const started = place.start(
       "run",
       "1",
+      "--no-review",
       "--agent",
       `command:trap '' TERM HUP; echo $$ > '${file}'; while :; do sleep 1; done`,
     );
@@ -379,7 +380,7 @@ describe("leaving", () => {
   }
 
   describe("no agent goes on alone", () => {
-    test("after a second Ctrl+C", async () => {
+    test("after a second Ctrl+C, and the run can be resumed", async () => {
       const place = await work.begin();
       const { child, agent, ended } = await startStubborn(place);
       child.kill("SIGINT");
@@ -388,6 +389,8 @@ describe("leaving", () => {
       expect((await ended).status).toBe(130);
       while (isAlive(agent)) await pause(20);
       expect(await place.json("status", "1")).toMatchObject({ run: { status: { kind: "crashed" } } });
+      const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
+      expect(done.status, done.stdout + done.stderr).toBe(0);
     });
 
     test("when the terminal is closed: the run is saved as for any other signal, however often it is told", async () => {

@@ -94,10 +94,21 @@ describe("work", () => {
       expect((await place.run("stop", "issue-1")).stdout).toBe("issue-1 is not running (done).\n");
     });
 
-    test("an issue that has its pull request does not get a second one unless somebody says so", async () => {
+    test("with --json every line is an object; an issue that has its pull request gets a second one only with --again", async () => {
       const place = await work.begin();
       const agent = await place.agent([GOOD]);
-      expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });
+      const { stdout, stderr } = await place.run("run", "1", "--no-review", "--agent", agent, "--json");
+      expect(stderr).toBe("");
+      const lines = stdout
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line));
+      expect(lines[0]).toMatchObject({ run: "issue-1", kind: "started" });
+      expect(lines.at(-1)).toMatchObject({
+        kind: "result",
+        run: { id: "issue-1", status: { kind: "done" } },
+        result: { kind: "done" },
+      });
       const again = await place.run("run", "1", "--no-review", "--agent", agent);
       expect(again).toMatchObject({
         status: 0,
@@ -115,7 +126,7 @@ describe("work", () => {
     test("a store that is deleted as a whole is missing, not new; an empty directory in its place begins anew", async () => {
       const place = await work.begin();
       const agent = await place.agent([GOOD]);
-      expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });
+      expect(await place.run("checkpoint", "--run", "issue-1")).toMatchObject({ status: 0 });
       const store = join(place.clone, ".git/holdfast");
       await rm(store, { recursive: true });
       const writing = [["run", "1", "--agent", agent], ["checkpoint"]];
@@ -176,15 +187,6 @@ describe("work", () => {
       expect(other, other.stdout + other.stderr).toMatchObject({ status: 0 });
     });
 
-    test("what a budget waits for is no question, and approve says what it is", async () => {
-      const place = await work.begin();
-      const agent = await place.agent([{ ...GOOD, finalize: undefined }]);
-      expect(await place.run("run", "1", "--max-tokens", "500", "--agent", agent)).toMatchObject({ status: 7 });
-      const refused = await place.run("approve", "1", "yes");
-      expect(refused).toMatchObject({ status: 3, stderr: expect.stringContaining("The budget is used up") });
-      expect(refused.stderr).toContain("resume issue-1 --max-tokens N");
-    });
-
     test("a run that died as it was created is begun by the next one, under its own name", async () => {
       const place = await work.begin();
       await using holdfast = await openHoldfast({ cwd: place.clone });
@@ -198,29 +200,6 @@ describe("work", () => {
       expect(begun.status, begun.stdout + begun.stderr).toBe(0);
       expect(begun.stdout).toContain("Done issue-1: ");
       expect(await holdfast.listRuns()).toHaveLength(1);
-    });
-
-    test("with --json every line is an object, the last one is the outcome", async () => {
-      const place = await work.begin();
-      const { stdout, stderr } = await place.run(
-        "run",
-        "1",
-        "--no-review",
-        "--agent",
-        await place.agent([GOOD]),
-        "--json",
-      );
-      expect(stderr).toBe("");
-      const lines = stdout
-        .trim()
-        .split("\n")
-        .map((line) => JSON.parse(line));
-      expect(lines[0]).toMatchObject({ run: "issue-1", kind: "started" });
-      expect(lines.at(-1)).toMatchObject({
-        kind: "result",
-        run: { id: "issue-1", status: { kind: "done" } },
-        result: { kind: "done" },
-      });
     });
 
     test("what cannot begin says why, before anything is made", async () => {
@@ -286,33 +265,6 @@ describe("work", () => {
       expect(restored.stdout).toContain("half.txt");
     });
 
-    test("two at the same moment: one works, the other names it", async () => {
-      const place = await work.begin();
-      const agent = await place.agent([{ ...GOOD, delayMs: 1500 }]);
-      const both = [1, 2].map(() => place.start("run", "1", "--no-review", "--agent", agent));
-      const ended = await Promise.all(both.map((one) => one.ended));
-      expect(ended.map(({ status }) => status).toSorted()).toEqual([0, 5]);
-      const winner = both[ended.findIndex(({ status }) => status === 0)];
-      const loser = ended.find(({ status }) => status === 5);
-      expect(loser?.stderr).toContain(`pid ${winner?.child.pid} on `);
-      expect((await place.json("list")).runs).toHaveLength(1);
-    });
-
-    test("a second Ctrl+C leaves at once, and the run can be taken up all the same", async () => {
-      const place = await work.begin();
-      // Deaf to the first signal, so that there is something to wait for.
-      const deaf = { ...HANG, spawn: { ignoreTerm: true } };
-      const first = place.start("run", "1", "--no-review", "--agent", await place.agent([deaf]));
-      await first.says("half.txt");
-      first.child.kill("SIGINT");
-      first.child.kill("SIGINT");
-      const ended = await first.ended;
-      expect(ended.status).toBe(130);
-      await place.agent([GOOD]);
-      const done = await place.run("resume", "1");
-      expect(done.status, done.stdout + done.stderr).toBe(0);
-    });
-
     test("killed, it is called crashed; what changed meanwhile is shown and asked about", async () => {
       const place = await work.begin();
       const agent = await place.agent([HANG]);
@@ -337,13 +289,16 @@ describe("work", () => {
       expect(await place.git("ls-tree", "--name-only", pull?.headCommit ?? "")).toBe("README.md\nanswer.txt");
     });
 
-    test("a budget makes it wait, and a higher one lets it go on", async () => {
+    test("a budget makes it wait, which is no question to approve, and a higher one lets it go on", async () => {
       const place = await work.begin();
       const poor = { ...GOOD, when: { role: "impl", iteration: 1 }, finalize: undefined };
       const agent = await place.agent([poor, GOOD]);
       const parked = await place.run("run", "1", "--no-review", "--agent", agent, "--max-tokens", "1000");
       expect(parked.status, parked.stdout + parked.stderr).toBe(7);
       expect(parked.stdout).toContain("Waiting for a higher budget");
+      const refused = await place.run("approve", "1", "yes");
+      expect(refused).toMatchObject({ status: 3, stderr: expect.stringContaining("The budget is used up") });
+      expect(refused.stderr).toContain("resume issue-1 --max-tokens N");
       expect(await place.run("resume", "1")).toMatchObject({ status: 7 });
       const done = await place.run("resume", "1", "--max-tokens", "9000");
       expect(done.status, done.stdout + done.stderr).toBe(0);
