@@ -407,6 +407,18 @@ export interface Branch {
 
   isAncestor(params: { readonly ancestor: string; readonly of: string }): Promise<boolean>;
   mergeBase(params: { readonly a: string; readonly b: string }): Promise<string | null>;
+  /** Subjects of the newest commits up to `from`, newest first, without merges. */
+  subjects(params: { readonly from: string; readonly most: number }): Promise<readonly string[]>;
+  /**
+   * Regular files directly in these folders at a commit (".": the root) whose path is wanted: never links, and nothing that is only in the
+   * worktree. A longer text is cut at a line end.
+   */
+  textsAt(params: {
+    readonly commit: string;
+    readonly folders: readonly string[];
+    readonly maxBytes: number;
+    wanted(path: GitPath): boolean;
+  }): Promise<readonly { readonly path: GitPath; readonly text: string }[]>;
   /** Files that differ between a commit (or tree) and the current files, without `exclude`. */
   changedSince(params: { readonly from: string; readonly exclude: readonly string[] }): Promise<readonly ChangedFile[]>;
   diffSince(params: {

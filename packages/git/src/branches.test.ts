@@ -112,3 +112,45 @@ describe("changes since a commit, against the files as they are now", () => {
     expect(await branch.defaultBranch()).toBe("main");
   });
 });
+
+describe("what a repository says about itself at a commit", () => {
+  test("subjects newest first without merges; texts of regular files only, cut at a line", async () => {
+    const told = await createBranchScene({
+      "CONTRIBUTING.md": "one\ntwo\nthree\n",
+      ".github/pull_request_template.md": "## What\n",
+      ".github/deep/pull_request_template.md": "deeper\n",
+      "docs/ünicode.md": "u\n",
+      "other.md": "o\n",
+    });
+    try {
+      const { tree, branch } = told;
+      const [first] = await branch.subjects({ from: await branch.head(), most: 50 });
+      tree.git("switch", "-q", "-c", "side");
+      tree.write("other.md", "side\n");
+      tree.git("commit", "-qam", "fix: an odd \u2028 subject\n\nBody.");
+      tree.git("switch", "-q", "-");
+      tree.git("merge", "-q", "--no-ff", "-m", "Merge side", "side");
+      symlinkSync("/etc/passwd", tree.path("AGENTS.md"));
+      tree.git("add", "-A");
+      tree.git("commit", "-qm", "Add a link");
+      tree.git("config", "log.showSignature", "true");
+      const commit = tree.git("rev-parse", "HEAD").trim();
+      tree.write("CONTRIBUTING.md", "not committed\n");
+      expect(await branch.subjects({ from: commit, most: 50 })).toEqual([
+        "Add a link",
+        "fix: an odd \u2028 subject",
+        first,
+      ]);
+      expect(await branch.subjects({ from: commit, most: 1 })).toEqual(["Add a link"]);
+      const folders = [".", ".github", "docs", "none"];
+      const wanted = (path: string) => path !== "other.md";
+      expect(await branch.textsAt({ commit, folders, wanted, maxBytes: 10 })).toEqual([
+        { path: "CONTRIBUTING.md", text: "one\ntwo\n" },
+        { path: ".github/pull_request_template.md", text: "## What\n" },
+        { path: "docs/ünicode.md", text: "u\n" },
+      ]);
+    } finally {
+      told.dispose();
+    }
+  });
+});

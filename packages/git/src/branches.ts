@@ -14,6 +14,7 @@ import {
   requireTree,
 } from "./branch-refs.ts";
 import { commitFiles, writeCurrentTree } from "./commit-files.ts";
+import { quotePath, splitRecords } from "./paths.ts";
 import { inspectPush, pushBranch } from "./push.ts";
 import { commitResolved, rebase, writeConflict } from "./rebase.ts";
 import {
@@ -95,6 +96,8 @@ function branchOf(at: BranchContext, remote: string | null): Branch {
     rebase: (params) => rebase(at, params),
     placeConflict: (params) => writeConflict(at, params),
     commitResolved: (params) => commitResolved(at, params),
+    subjects: (params) => readSubjects(at, params),
+    textsAt: (params) => readTextsAt(at, params),
     changedSince: (params) => changedSince(at, params),
     diffSince: (params) => diffSince(at, params),
   };
@@ -129,6 +132,43 @@ function askingOf(
     isAncestor: (params) => isAncestor(at, params),
     mergeBase: (params) => mergeBase(at, params),
   };
+}
+
+/** A history with huge subjects is read only as far as this many bytes. */
+const SUBJECT_BYTES = 256 * 1024;
+
+async function readSubjects(
+  { git }: BranchContext,
+  { from, most }: Parameters<Branch["subjects"]>[0],
+): Promise<readonly string[]> {
+  const form = ["--no-merges", "--no-show-signature", "--no-color", "--encoding=UTF-8", "--format=%s", "-z"];
+  const args = ["log", ...form, `--max-count=${most}`, "--end-of-options", from, "--"];
+  const done = await git.result({ args, maxOutputBytes: SUBJECT_BYTES });
+  if (done.kind !== "overflowed" && done.code !== 0) throw gitError(args, done);
+  const subjects = done.stdout.toString("utf8").replace(/\0$/, "").split("\0");
+  return subjects.filter((subject) => subject !== "");
+}
+
+async function readTextsAt(at: BranchContext, params: Parameters<Branch["textsAt"]>[0]): ReturnType<Branch["textsAt"]> {
+  const { objects } = at.worktree.repository;
+  const tree = await requireTree(at, params.commit);
+  const below = params.folders.filter((folder) => folder !== ".").map((folder) => `${folder}/`);
+  const listed = [...(params.folders.includes(".") ? [[]] : []), ...(below.length === 0 ? [] : [["--", ...below]])];
+  const found: { readonly path: string; readonly text: string }[] = [];
+  for (const paths of listed) {
+    const output = await objects.output({ args: ["ls-tree", "-z", "--full-tree", tree, ...paths] });
+    for (const record of splitRecords(output)) {
+      const [, mode, id = "", raw = ""] = /^(\d+) blob ([0-9a-f]+)\t([^]*)$/.exec(record) ?? [];
+      const path = quotePath(raw);
+      if ((mode !== "100644" && mode !== "100755") || !params.wanted(path)) continue;
+      const args = ["cat-file", "blob", id];
+      const blob = await objects.result({ args, maxOutputBytes: params.maxBytes });
+      const cut = blob.kind === "overflowed";
+      if (!cut && blob.code !== 0) throw gitError(args, blob);
+      found.push({ path, text: cut ? cutAtLine(blob.stdout) : blob.stdout.toString("utf8") });
+    }
+  }
+  return found;
 }
 
 async function changedSince(

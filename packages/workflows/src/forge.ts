@@ -111,12 +111,6 @@ export async function sanitizeText(
   return removeMentions(masked, { own: context.inputs.issue?.number ?? null, kind: params.kind });
 }
 
-/** A pull request title of at most 200 characters, which every forge accepts. */
-export function requestTitle(words: string, otherwise: string): string {
-  const title = words.replaceAll(/\p{Cc}+/gu, " ").trim() || otherwise;
-  return title.slice(0, 200).toWellFormed();
-}
-
 /** Returns a pull request body that closes this issue. */
 export function closingBody(text: string, issue: number): string {
   const body = stripMarkers(text);

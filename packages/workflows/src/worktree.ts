@@ -136,8 +136,9 @@ export function parseGate(workflow: string, given: JsonObject): GateCommand | nu
 }
 
 type CommandVerdict =
-  | { readonly kind: "passed" }
-  | { readonly kind: "failed"; readonly reason: string; readonly detail: string };
+  /** `output` is null if no gate command is configured. */
+  | { readonly kind: "passed"; readonly output: string | null }
+  | { readonly kind: "failed"; readonly reason: string; readonly detail: string; readonly output: string };
 
 const OUTPUT_CHARACTERS = 12_000;
 
@@ -156,7 +157,7 @@ export async function runGateCommand(
   },
 ): Promise<CommandVerdict> {
   const { gate, commitAt } = params;
-  if (gate === null) return { kind: "passed" };
+  if (gate === null) return { kind: "passed", output: null };
   const result = await context.step(
     "gate-command",
     async ({ mark, signal }) => {
@@ -175,9 +176,10 @@ export async function runGateCommand(
     },
     { changesFiles: true },
   );
-  if (result.kind === "exited" && result.code === 0) return { kind: "passed" };
+  const output = result.output.trim();
+  if (result.kind === "exited" && result.code === 0) return { kind: "passed", output };
   const reason = `The gate command ${howItEnded(result)}: ${gate.command}`;
-  return { kind: "failed", reason, detail: [`${reason}.`, "Its output:", result.output.trim()].join("\n") };
+  return { kind: "failed", reason, detail: [`${reason}.`, "Its output:", output].join("\n"), output };
 }
 
 function howItEnded(result: Pick<CommandResult, "kind" | "code">): string {

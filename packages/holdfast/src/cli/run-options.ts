@@ -87,6 +87,7 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
     waitForCi: on("wait-for-ci", impl.waitForCi),
     applyReviews: !input.on("ignore-reviews") && impl.applyReviews,
     draft: on("draft", impl.draft),
+    attribution: impl.attribution,
     afterRebase: impl.afterRebase,
     implModel: implTyped ?? (agentTyped === undefined ? models.impl : null),
     // Without a reviewer of its own, the implementer does the review. A typed --agent together with --impl-model is the
@@ -275,6 +276,7 @@ function readCrunchOptions(
     models: readModels(input.texts("model")),
     yolo: readYolo(input, impl.yolo),
     draft: input.on("draft") || impl.draft,
+    attribution: impl.attribution,
     gate: input.text("gate") ?? impl.gate,
     baseBranch: input.text("base") ?? impl.base,
   };
@@ -332,6 +334,7 @@ function readRalphOptions(input: RunInput, settings: WorkSettings, work: Work): 
     firstCheck: !input.on("no-first-check") && ralph.firstCheck,
     pullRequest: work.kind === "issue" || input.on("pr"),
     draft: input.on("draft") || impl.draft,
+    attribution: impl.attribution,
     baseBranch: input.text("base") ?? impl.base,
     yolo: readYolo(input, impl.yolo),
   };

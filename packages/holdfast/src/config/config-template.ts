@@ -99,6 +99,8 @@ impl:
   # While it waits: make the changes that reviewers of the pull request request.
   applyReviews: ${value("impl.applyReviews")}
   draft: ${value("impl.draft")}
+  # The pull request says that an agent made it.
+  attribution: ${value("impl.attribution")}
   # The stage after a clean rebase: review or impl.
   afterRebase: ${value("impl.afterRebase")}
   # A shell command that must succeed before a review; the agent gets its output if it fails.

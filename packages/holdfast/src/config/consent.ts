@@ -144,6 +144,7 @@ const RULES: Rules<FileConfig> = {
     waitForCi: "harmless",
     applyReviews: "harmless",
     draft: "harmless",
+    attribution: "harmless",
     afterRebase: "harmless",
     gate: { danger: "executes", uses: ["impl", "crunch"] },
     // A name that git could take for an option is not a branch. A branch is harmless: before each call, the files of it

@@ -228,6 +228,7 @@ const configSchema = z.strictObject({
       waitForCi: z.optional(yesOrNo()),
       applyReviews: z.optional(yesOrNo()),
       draft: z.optional(yesOrNo()),
+      attribution: z.optional(yesOrNo()),
       afterRebase: z.optional(choice(["review", "impl"])),
       gate: z.optional(settingValue("a shell command", nonEmpty)),
       base: z.optional(settingValue("a branch name", nonEmpty)),

@@ -77,6 +77,8 @@ export interface ImplSettings {
   readonly waitForCi: boolean;
   readonly applyReviews: boolean;
   readonly draft: boolean;
+  /** Whether pull requests say that an agent made them. */
+  readonly attribution: boolean;
   readonly afterRebase: "review" | "impl";
   /** A shell command that must succeed before a review or a pull request. */
   readonly gate: string | null;
@@ -124,6 +126,7 @@ export const DEFAULT_WORK: WorkSettings = {
     waitForCi: false,
     applyReviews: true,
     draft: false,
+    attribution: true,
     afterRebase: "review",
     gate: null,
     base: null,
@@ -248,6 +251,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["impl.waitForCi", impl.waitForCi],
     ["impl.applyReviews", impl.applyReviews],
     ["impl.draft", impl.draft],
+    ["impl.attribution", impl.attribution],
     ["impl.afterRebase", impl.afterRebase],
     ["impl.gate", impl.gate ?? "(none)"],
     ["impl.base", impl.base ?? "(the remote's default)"],

@@ -15,7 +15,7 @@ describe("an issue becomes a pull request", () => {
     ]);
     const pull = await bench.forge.findPullRequest("holdfast/issue-1-bench");
     expect(pull).toMatchObject({ state: "open", title, base: "main" });
-    expect(pull?.body).toMatch(/^Why\.\n\nCloses #1/);
+    expect(pull?.body).toMatch(/^Why\.\n\n## Tested\n\n[^]*\n\nCloses #1/);
     expect(await bench.git("remote", "ls-tree", "-r", "--name-only", "holdfast/issue-1-bench")).toBe(
       "greeting.txt\nreadme.md",
     );

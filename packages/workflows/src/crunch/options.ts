@@ -57,6 +57,8 @@ export interface CrunchOptions {
   /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
   readonly draft: boolean;
+  /** Whether the pull request says that an agent made it. */
+  readonly attribution: boolean;
   readonly limits: CrunchLimits;
   /** Agents, team, weights, veto rules and graphs: the user's files merged over the built-in settings. */
   readonly settings: CrunchSettings;
@@ -72,6 +74,7 @@ export const defaultCrunchOptions: CrunchOptions = {
   gate: null,
   baseBranch: null,
   draft: false,
+  attribution: true,
   limits: { e2eFailures: 3, replays: 1 },
   settings: defaultCrunchSettings,
   prompts: parsePrompts(CRUNCH_PROMPTS, {}),
@@ -90,6 +93,7 @@ export function parseCrunchOptions(given: JsonObject): CrunchOptions {
     gate: parseGate("crunch", given),
     baseBranch: nullableText(given, "baseBranch"),
     draft: flag(given, "draft", base.draft),
+    attribution: flag(given, "attribution", base.attribution),
     limits: parseLimits(record(given, "limits")),
     settings: parseSettings(given),
     prompts: parsePrompts(CRUNCH_PROMPTS, given),

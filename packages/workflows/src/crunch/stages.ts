@@ -3,9 +3,11 @@
 import type { Forge } from "@holdfast/core/forge";
 import type { StageResult } from "@holdfast/core/transitions";
 import { REFUSAL_RESPONSE, checkRemoteBranch, findBase, pushBranch, syncBranch } from "../branch.ts";
-import { callForge, closingBody, issueNumber, readIssue, requestTitle } from "../forge.ts";
+import { callForge, issueNumber, readIssue } from "../forge.ts";
 import { loadTemplates } from "../prompts.ts";
 import { type OpenedRequest, openPullRequest } from "../pull-request.ts";
+import { formBody, formTitle, inCode } from "../pull-request-text.ts";
+import { readRepositoryFacts } from "../repository-facts.ts";
 import { OUTPUT_DIRECTORY, type Worktree, requireForge, runGateCommand, stageTime } from "../worktree.ts";
 import { truncateStart, oneLine } from "../text.ts";
 import {
@@ -22,7 +24,7 @@ import {
   setStateLabel,
 } from "./phase-steps.ts";
 import { CRUNCH_PROMPTS } from "./options.ts";
-import { type Phase, isAtOrPast, parsePhase, phaseOfLabels } from "./phases.ts";
+import { type Phase, isAtOrPast, parsePhase, phaseOfLabels, typeOfLabels } from "./phases.ts";
 import { editsFiles, planPhaseGraph } from "./plan-team.ts";
 import { captureResolution, runPhase } from "./run-phase.ts";
 import type { GraphPhase } from "./settings.ts";
@@ -153,9 +155,30 @@ type Open =
 
 async function open(work: CrunchDependencies, context: CrunchContext, { forge, worktree }: Place): Promise<Open> {
   const { base, issue } = requireSetup(context);
+  const { attribution, gate } = work.options;
+  const facts = await context.step("repository", () =>
+    readRepositoryFacts(worktree.branch, { commit: base.commit, forge: forge.name }),
+  );
   const opened = await openPullRequest(context, forge, {
     purpose: "pull-request",
-    ...pullRequestText(context.state, issue),
+    title: formTitle({
+      proposed: facts.titles.form === null ? null : issue.title,
+      otherwise: issue.title,
+      issue: issue.number,
+      form: facts.titles.form ?? "plain",
+      tags: [(work.options.type ?? typeOfLabels(issue.labels)) === "bug" ? "fix" : "feat", ...facts.titles.tags],
+    }),
+    body: formBody({
+      words: pullRequestWords(context.state),
+      template: facts.template?.text ?? null,
+      tested: [
+        gate === null
+          ? "Holdfast ran no tests: no gate command is configured."
+          : `The e2e phase requires ${inCode(gate.command)} to pass.`,
+      ],
+      issue: issue.number,
+      madeBy: attribution ? context.run.id : null,
+    }),
     head: worktree.branch.name,
     base: base.branch,
     draft: work.options.draft,
@@ -292,22 +315,18 @@ function mayEdit(context: CrunchContext, phase: GraphPhase, at: string): boolean
 /** Characters of a line in the pull request's body. */
 const MOST = 300;
 
-/** The pull request's title and body: what each agent did and what was decided. */
-function pullRequestText(
-  state: CrunchState,
-  issue: Pick<CrunchIssue, "number" | "title">,
-): { readonly title: string; readonly body: string } {
+/** What each agent did and what was decided. */
+function pullRequestWords(state: CrunchState): string {
   const outputs = sortOutputs(state.outputs).map(
     ({ phase, agent, summary }) => `- ${phase}, ${agent}: ${oneLine(summary, MOST)}`,
   );
   const decisions = state.conflicts.flatMap(({ topic, resolution }) =>
     resolution === null ? [] : [`- ${oneLine(topic, MOST)}: ${oneLine(resolution.choice, MOST)} (${resolution.how})`],
   );
-  const body = [
+  return [
     ...section("What the team did", outputs),
     ...section("What was decided where opinions differed", decisions),
   ].join("\n");
-  return { title: requestTitle(issue.title, "Implementation"), body: closingBody(body, issue.number) };
 }
 
 function section(title: string, lines: readonly string[]): readonly string[] {

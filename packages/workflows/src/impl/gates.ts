@@ -3,11 +3,19 @@
 import type { SyntaxVerdict } from "@holdfast/core/adapters";
 import { OUTPUT_DIRECTORY, type Worktree, prettyJson, runGateCommand } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
-import type { Failing, ImplContext, ImplDependencies } from "./state.ts";
+import { truncateStart } from "../text.ts";
+import type { Failing, ImplContext, ImplDependencies, ImplState } from "./state.ts";
 
-type GateVerdict =
+/** Characters of the gate's output that the state keeps for later prompts. */
+const KEPT_CHARACTERS = 4_000;
+
+type GateVerdict = (
   | { readonly kind: "passed" }
-  | { readonly kind: "failed"; readonly gate: "parse" | "command"; readonly reason: string; readonly failing: Failing };
+  | { readonly kind: "failed"; readonly gate: "parse" | "command"; readonly reason: string; readonly failing: Failing }
+) & {
+  /** The run of the gate command, for the state; empty if it did not run. */
+  readonly ran: Pick<ImplState, "gate">;
+};
 
 interface GateParams {
   /** The commit that the files are compared with. */
@@ -32,13 +40,17 @@ export async function runGates(
   if (!report.pass) {
     const reason = `${report.failed_files.length === 1 ? "A file does" : "Files do"} not parse: ${report.failed_files.join(", ")}`;
     const detail = [`${reason}.`, report.traceback].join("\n");
-    return { kind: "failed", gate: "parse", reason, failing: { gate: "parse", detail } };
+    return { kind: "failed", gate: "parse", reason, failing: { gate: "parse", detail }, ran: {} };
   }
   const { gate } = work.options;
   const verdict = await runGateCommand(work, context, worktree, { gate, commitAt: params.commitAt });
-  if (verdict.kind === "passed" || gate === null) return { kind: "passed" };
+  if (gate === null || verdict.output === null) return { kind: "passed", ran: {} };
+  const passed = verdict.kind === "passed";
+  const output = truncateStart(verdict.output, KEPT_CHARACTERS);
+  const ran = { gate: { command: gate.command, passed, output, iteration: context.position.iteration } };
+  if (passed) return { kind: "passed", ran };
   const { reason, detail } = verdict;
-  return { kind: "failed", gate: "command", reason, failing: { gate: gate.command, detail } };
+  return { kind: "failed", gate: "command", reason, failing: { gate: gate.command, detail }, ran };
 }
 
 async function parseGate(

@@ -96,14 +96,14 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
     return conclude(context, {
       event: "impl_done",
       reason: `Iteration ${iteration} is complete`,
-      state: { ...done, failing: null },
+      state: { ...done, ...verdict.ran, failing: null },
       feedback: null,
     });
   return conclude(context, {
     // A failing command means unfinished work. Only files that do not parse count towards the parse limit.
     event: verdict.gate === "parse" ? "parse_fail" : "impl_not_done",
     reason: verdict.reason,
-    state: { ...done, failing: verdict.failing },
+    state: { ...done, ...verdict.ran, failing: verdict.failing },
     feedback: verdict.failing.detail,
   });
 }

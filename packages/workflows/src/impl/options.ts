@@ -56,6 +56,8 @@ export interface ImplOptions {
   /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
   readonly draft: boolean;
+  /** Whether the pull request says that an agent made it. */
+  readonly attribution: boolean;
   readonly prompts: PromptSources<PromptRole>;
   readonly agentTimeoutMs: number | null;
   readonly ci: CiOptions;
@@ -106,6 +108,7 @@ export const defaultImplOptions: ImplOptions = {
   plan: null,
   baseBranch: null,
   draft: false,
+  attribution: true,
   prompts: parsePrompts(IMPL_PROMPTS, {}),
   agentTimeoutMs: null,
   ci: { pollMs: 5_000, timeoutMs: 3_600_000, rebaseWhenBehind: false },
@@ -139,6 +142,7 @@ export function parseImplOptions(given: JsonObject): {
     plan: parsePlan(current),
     baseBranch: nullableText(current, "baseBranch"),
     draft: flag(current, "draft", base.draft),
+    attribution: flag(current, "attribution", base.attribution),
     prompts: parsePrompts(IMPL_PROMPTS, current),
     agentTimeoutMs: current["agentTimeoutMs"] == null ? null : count(current, "agentTimeoutMs", 0, 1),
     ci: parseCi(record(current, "ci")),

@@ -5,8 +5,10 @@ import type { Forge, PullRequest } from "@holdfast/core/forge";
 import { isJsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { type PushOutcome, REFUSAL_RESPONSE, pushBranch, unreachable } from "../branch.ts";
-import { callForge, closesIssue, closingBody } from "../forge.ts";
+import { callForge, closesIssue } from "../forge.ts";
 import { type OpenedRequest, openPullRequest, updatePullRequestText } from "../pull-request.ts";
+import { formBody, formTitle, inCode } from "../pull-request-text.ts";
+import { NO_FACTS } from "../repository-facts.ts";
 import { type Worktree, openWorktree, prettyJson, requireForge } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import {
@@ -14,8 +16,6 @@ import {
   type ImplContext,
   type ImplDependencies,
   type ImplState,
-  type Issue,
-  type PullRequestProposal,
   conclude,
   requireSetup,
 } from "./state.ts";
@@ -60,7 +60,7 @@ async function publish(work: ImplDependencies, context: ImplContext, worktree: W
   if (pushed.kind === "refused") return refusedPush(pushed, state);
 
   const after: ImplState = { ...state, pushed: pushed.commit };
-  const words = { title: titleOf(state.finalize, issue, work.options.tags), body: bodyOf(state.finalize, issue) };
+  const words = pullRequestText(work, context);
   const opened = await openPullRequest(context, forge, {
     purpose: "pull-request",
     ...words,
@@ -176,62 +176,43 @@ function passed(request: OpenedRequest, state: ImplState, reason: string): Concl
   return { event: "pr_pass", reason, state: { ...state, pullRequest: request, failing: null }, feedback: null };
 }
 
-/**
- * The title of the pull request, `[tag][#N] description`, from the agent's proposal if it is usable, else from the
- * issue's title. Every proposal yields a title, so a bad title never costs an agent call.
- */
-export function titleOf(finalize: PullRequestProposal | null, issue: Issue, tags: readonly string[]): string {
-  const proposed = readProposal(oneLine(finalize?.title ?? ""), tags);
-  const words = proposed.words || oneLine(issue.title) || "Implementation";
-  const start = `[${proposed.tag ?? tags[0] ?? "feat"}][#${issue.number}] `;
-  return `${start}${cut(words, MAX_TITLE - start.length)}`;
+/** The text of the pull request in the form that the repository uses, else with the seed's title `[tag][#N] words`. */
+function pullRequestText(
+  work: ImplDependencies,
+  context: ImplContext,
+): { readonly title: string; readonly body: string } {
+  const { state, run } = context;
+  const { tags, attribution } = work.options;
+  const { issue } = requireSetup(state);
+  const { titles, template } = state.repository ?? NO_FACTS;
+  return {
+    title: formTitle({
+      proposed: state.finalize?.title ?? null,
+      otherwise: issue.title,
+      issue: issue.number,
+      form: titles.form ?? "numbered",
+      tags: [...tags, ...titles.tags],
+    }),
+    body: formBody({
+      words: state.finalize?.body ?? "",
+      template: template?.text ?? null,
+      tested: describeChecks(state),
+      issue: issue.number,
+      madeBy: attribution ? run.id : null,
+    }),
+  };
 }
 
-/** The proposed body without the title line, closing this issue. */
-export function bodyOf(finalize: PullRequestProposal | null, issue: Issue): string {
-  return closingBody(finalize?.body ?? "", issue.number);
-}
-
-/** GitHub accepts 256 characters, GitLab 255. */
-const MAX_TITLE = 255;
-
-/**
- * Ignores the issue number in a proposal, because the run knows its issue. Drops an unknown tag only in the form
- * `[tag][#N]`.
- */
-function readProposal(line: string, tags: readonly string[]): { readonly tag: string | null; readonly words: string } {
-  const known = (name: string | undefined): string | null =>
-    tags.find((tag) => tag.toLowerCase() === name?.trim().toLowerCase()) ?? null;
-  const full = /^\[([^\]]*)\]\s*\[#?\d+\]\s*(.*)$/.exec(line);
-  if (full !== null) return { tag: known(full[1]), words: full[2] ?? "" };
-  const numbered = /^\[#?\d+\]\s*(.*)$/.exec(line);
-  if (numbered !== null) return { tag: null, words: numbered[1] ?? "" };
-  const tagged = /^\[([^\]]*)\]\s*(.*)$/.exec(line);
-  if (tagged !== null && known(tagged[1]) !== null) return { tag: known(tagged[1]), words: tagged[2] ?? "" };
-  const conventional = /^([a-z.]+)(?:\([^)]*\))?!?:\s+(.*)$/i.exec(line);
-  const type = conventional?.[1] === "fix" ? "bugfix" : conventional?.[1];
-  if (known(type) !== null) return { tag: known(type), words: conventional?.[2] ?? "" };
-  return { tag: null, words: line };
-}
-
-/**
- * Returns one line without control characters and without the Markdown or label that some agents put around a title.
- */
-function oneLine(text: string): string {
-  return text
-    .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, " ")
-    .trim()
-    .replace(/^#{1,6}\s+/, "")
-    .replace(/^(?:\*\*)?(?:PR )?title:?(?:\*\*)?:?\s+(?=\S)/i, "")
-    .replace(/^(\*\*|["'`])(.+)\1$/, "$2")
-    .toWellFormed()
-    .trim();
-}
-
-function cut(words: string, most: number): string {
-  if (words.length <= most) return words;
-  const kept = words.slice(0, most - 1).replace(/\p{Cs}$/u, "");
-  return `${kept.trimEnd()}…`;
+/** What was checked, as far as Holdfast knows it. What an agent says about its tests is in its own words. */
+function describeChecks({ gate, reviews }: Pick<ImplState, "gate" | "reviews">): readonly string[] {
+  const review = reviews.at(-1);
+  const score = review?.score == null ? "" : ` (score ${review.score})`;
+  return [
+    gate === undefined
+      ? "Holdfast ran no tests: no gate command is configured."
+      : `${inCode(gate.command)} ${gate.passed ? "passed" : "failed"}${gate.rebased === true ? ", before the last rebase" : ""}.`,
+    ...(review === undefined ? [] : [`An agent's last review ${review.pass ? "passed" : "failed"}${score}.`]),
+  ];
 }
 
 type Watched =
@@ -254,12 +235,11 @@ export async function findWatchedPullRequest(
     if (!isCloseAccepted(context, number) && !Object.hasOwn(context.position.stageAttempt.steps, step)) break;
     const isClosed = async () => (await forge.getPullRequest(number))?.state === "closed";
     if (!(await callForge(context, () => context.step(step, isClosed)))) break;
-    const { issue, base } = requireSetup(context.state);
+    const { base } = requireSetup(context.state);
     const { branch } = await openWorktree(work, context);
     const opened = await openPullRequest(context, forge, {
       purpose: `another-${nth}`,
-      title: titleOf(context.state.finalize, issue, work.options.tags),
-      body: bodyOf(context.state.finalize, issue),
+      ...pullRequestText(work, context),
       head: branch.name,
       base: base.branch,
       draft: work.options.draft,

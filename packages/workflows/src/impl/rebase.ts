@@ -59,19 +59,28 @@ async function rebase(work: ImplDependencies, context: ImplContext, worktree: Wo
     { step: "rebase", commit: tips.base, name: base.branch },
   ];
   let resolved = false;
+  let gate = state.gate;
   for (const { step, commit, name } of onto) {
     const result = await rebaseOnto(context, worktree, { step, onto: commit, at });
+    if (result.kind === "rebased" && gate !== undefined) gate = { ...gate, rebased: true };
     if (result.kind !== "conflict") continue;
     const conflict = `${branch.name} conflicts with ${name} in ${result.files.join(", ")}`;
     if (resolved) return conflictEnd(state, `${conflict}; the agent had its one try already`);
     const outcome = await resolveConflict(work, context, worktree, { onto: commit, at });
     if (outcome.kind === "given_up") return conflictEnd(state, `${conflict}; ${outcome.why}`);
     resolved = true;
+    gate = outcome.ran.gate ?? gate;
   }
   return {
     event: "rebase_ok",
     reason: `${branch.name} is on top of ${base.branch}${resolved ? ", with its conflicts resolved" : ""}`,
-    state: { ...state, base: { branch: base.branch, commit: tips.base }, pushed: tips.own, failing: null },
+    state: {
+      ...state,
+      base: { branch: base.branch, commit: tips.base },
+      pushed: tips.own,
+      failing: null,
+      ...(gate === undefined ? {} : { gate }),
+    },
     feedback: null,
   };
 }
@@ -130,7 +139,7 @@ async function settleOwn(
 }
 
 type ConflictResult =
-  | { readonly kind: "resolved"; readonly commit: string }
+  | { readonly kind: "resolved"; readonly ran: Pick<ImplState, "gate"> }
   | { readonly kind: "given_up"; readonly why: string };
 
 /**
@@ -185,7 +194,7 @@ async function resolveConflict(
     { changesFiles: true },
   );
   if (committed.kind === "unresolved") return await giveUp(`conflict marks are left in ${committed.files.join(", ")}`);
-  return { kind: "resolved", commit: committed.commit };
+  return { kind: "resolved", ran: verdict.ran };
 }
 
 export function rebasePrompt(params: {

@@ -7,6 +7,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { findBase, syncBranch } from "../branch.ts";
 import { callForge, fetchImportedIssue, issueNumber, issueText, readIssue } from "../forge.ts";
 import { loadTemplates } from "../prompts.ts";
+import { readRepositoryFacts } from "../repository-facts.ts";
 import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import type { ImplOptions } from "./options.ts";
@@ -44,7 +45,10 @@ export async function setupStage(work: ImplDependencies, context: ImplContext): 
   const templates = await context.step("templates", async () => ({
     ...(await loadTemplates(IMPL_PROMPTS, work.options.prompts, worktree.outputs)),
   }));
-  const state: ImplState = { ...context.state, issue, base: found.base, templates, pushed: synced.pushed };
+  const repository = await context.step("repository", () =>
+    readRepositoryFacts(worktree.branch, { commit: found.base.commit, forge: forge.name }),
+  );
+  const state: ImplState = { ...context.state, issue, base: found.base, templates, repository, pushed: synced.pushed };
   const reason = `Issue #${issue.number} is ready to be worked on, on top of ${found.base.branch}`;
   const { commit } = found.base;
   return {
@@ -95,6 +99,7 @@ export async function adoptImplState(params: {
     issue,
     base: { branch: answer.base.branch, commit: from ?? answer.base.commit },
     templates: { ...templates },
+    repository: await readRepositoryFacts(branch, { commit: answer.base.commit, forge: forge.name }),
     ...(plan === null ? {} : { plan }),
     pushed: contained ? remote : null,
   };

@@ -25,6 +25,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Base } from "../branch.ts";
 import { TEMPLATES_SHAPE, type Templates, allTemplates } from "../prompts.ts";
 import type { OpenedRequest } from "../pull-request.ts";
+import { FACTS_SHAPE, type RepositoryFacts } from "../repository-facts.ts";
 import type { ImplOptions } from "./options.ts";
 import { PLAN_SHAPE, type Plan } from "./plan.ts";
 import { IMPL_PROMPTS, type PromptRole } from "./prompts.ts";
@@ -45,6 +46,10 @@ export type ImplState = {
   readonly finalize: PullRequestProposal | null;
   /** Every review, oldest first. */
   readonly reviews: readonly Review[];
+  /** What the repository says about itself at the base. Older runs lack it. */
+  readonly repository?: RepositoryFacts;
+  /** The last run of the gate command. */
+  readonly gate?: GateRun;
   /** The gate that failed most recently; null once it passes. */
   readonly failing: Failing | null;
   /** The branch's tip on the remote that the run pushed or built on; null if there is none. */
@@ -104,6 +109,22 @@ const REVIEW_SHAPE = object({
 export type Review = TypeOf<typeof REVIEW_SHAPE>;
 const FAILING_SHAPE = object({ gate: text, detail: text });
 export type Failing = TypeOf<typeof FAILING_SHAPE>;
+const GATE_SHAPE = object<GateRun>({
+  command: text,
+  passed: flag,
+  output: text,
+  iteration: count,
+  rebased: optional(flag),
+});
+export type GateRun = {
+  readonly command: string;
+  readonly passed: boolean;
+  /** The end of its output. */
+  readonly output: string;
+  readonly iteration: number;
+  /** The branch was rebased since, so that other files are published. Absent: no. */
+  readonly rebased?: boolean;
+};
 
 const STOPPED_SHAPE = object({
   limit: anyOf([
@@ -131,6 +152,8 @@ const STATE: Shape<ImplState> = object<ImplState>({
   commitReport: nullable(text),
   finalize: nullable(PROPOSAL_SHAPE),
   reviews: list(REVIEW_SHAPE),
+  repository: optional(FACTS_SHAPE),
+  gate: optional(GATE_SHAPE),
   failing: nullable(FAILING_SHAPE),
   pushed: nullable(text),
   pullRequest: nullable(object<OpenedRequest>({ number: count, url: text })),

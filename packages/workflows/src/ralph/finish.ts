@@ -4,8 +4,10 @@ import type { Adapters } from "@holdfast/core/adapters";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { StageResult } from "@holdfast/core/transitions";
 import { REFUSAL_RESPONSE, checkRemoteBranch, commitWork, pushBranch } from "../branch.ts";
-import { callForge, closingBody, requestTitle, stripMarkers } from "../forge.ts";
+import { callForge } from "../forge.ts";
 import { openPullRequest } from "../pull-request.ts";
+import { formBody, formTitle, inCode } from "../pull-request-text.ts";
+import { type RepositoryFacts, readRepositoryFacts } from "../repository-facts.ts";
 import { type Worktree, openWorktree, readWholeCheckpoint, requireForge, stageTime } from "../worktree.ts";
 import type { Iteration } from "./iteration.ts";
 import type { RalphOptions } from "./options.ts";
@@ -50,9 +52,12 @@ async function publish(
     return { event: "push_refused", reason, state: again, feedback: `${reason}. Fix what it reports.` };
   }
   const after: RalphState = { ...state, pushed: pushed.commit };
+  const facts = await context.step("repository", () =>
+    readRepositoryFacts(worktree.branch, { commit: state.base?.commit ?? head, forge: forge.name }),
+  );
   const opened = await openPullRequest(context, forge, {
     purpose: "pull-request",
-    ...pullRequestText({ state, issue: inputs.issue, options: work.options }),
+    ...pullRequestText({ state, issue: inputs.issue, options: work.options, facts, run: context.run.id }),
     head: worktree.branch.name,
     base: state.base?.branch ?? (await callForge(context, () => forge.defaultBranch())),
     draft: work.options.draft,
@@ -194,20 +199,36 @@ const SHOWN = 20;
 function pullRequestText(params: {
   readonly state: RalphState;
   readonly issue: Pick<IssueSnapshot, "number" | "title"> | null;
-  readonly options: Pick<RalphOptions, "task" | "until">;
+  readonly options: Pick<RalphOptions, "task" | "until" | "attribution">;
+  readonly facts: RepositoryFacts;
+  readonly run: string;
 }): { readonly title: string; readonly body: string } {
-  const { state, issue, options } = params;
+  const { state, issue, options, facts } = params;
   const [first = ""] = options.task.trim().split("\n");
+  const name = issue?.title ?? first;
   const left = state.totals.iterations - SHOWN;
-  const text = [
+  const words = [
     ...(issue === null ? [options.task.trim(), ""] : []),
-    ...options.until.map(({ command }) => `- \`${command.replaceAll("`", "'")}\` passes`),
-    ...(options.until.length === 0 ? [] : [""]),
     ...(left > 0 ? [`… ${left} iterations before these`, ""] : []),
     ...state.iterations.slice(-SHOWN).map((one) => `- ${iterationText(one)}`),
   ].join("\n");
-  const body = issue === null ? stripMarkers(text) : closingBody(text, issue.number);
-  return { title: requestTitle(issue?.title ?? first, "The work of a loop"), body };
+  const { titles, template } = facts;
+  return {
+    title: formTitle({
+      proposed: titles.form === null ? null : name,
+      otherwise: name || "The work of a loop",
+      issue: issue?.number ?? null,
+      form: titles.form ?? "plain",
+      tags: ["feat", ...titles.tags],
+    }),
+    body: formBody({
+      words,
+      template: template?.text ?? null,
+      tested: options.until.map(({ command }) => `${inCode(command)} passes`),
+      issue: issue?.number ?? null,
+      madeBy: options.attribution ? params.run : null,
+    }),
+  };
 }
 
 /** Example: "Iteration 3 failed: 2 of 10 tests fail, 1 error, quality 72". */

@@ -110,6 +110,8 @@ export interface RalphOptions {
   /** Whether the loop ends in a pull request or only with commits on its branch. */
   readonly pullRequest: boolean;
   readonly draft: boolean;
+  /** Whether the pull request says that an agent made it. */
+  readonly attribution: boolean;
   /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
   readonly prompts: PromptSources<"iterate">;
@@ -137,6 +139,7 @@ export const defaultRalphOptions: RalphOptions = {
   firstCheck: true,
   pullRequest: false,
   draft: false,
+  attribution: true,
   baseBranch: null,
   prompts: parsePrompts(RALPH_PROMPTS, {}),
 };
@@ -166,6 +169,7 @@ export function parseRalphOptions(given: JsonObject): RalphOptions {
     firstCheck: flag(given, "firstCheck", base.firstCheck),
     pullRequest: flag(given, "pullRequest", base.pullRequest),
     draft: flag(given, "draft", base.draft),
+    attribution: flag(given, "attribution", base.attribution),
     baseBranch: nullableText(given, "baseBranch"),
     prompts: parsePrompts(RALPH_PROMPTS, given),
   };

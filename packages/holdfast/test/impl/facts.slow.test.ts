@@ -1,0 +1,50 @@
+import { describe, expect, test } from "vitest";
+import { finish, pass } from "./answers.ts";
+import { type Bench, makeBench } from "./bench.ts";
+
+const HEAD = "holdfast/issue-1-bench";
+const TEMPLATE =
+  "<!-- Read me -->\n## Summary\nDescribe it.\n\n## Tests\n\n## Checklist\n- [ ] I agree, @everyone, closes #7\n";
+
+async function commitToBase(bench: Bench, subjects: readonly string[]): Promise<void> {
+  for (const subject of subjects) await bench.git("clone", "commit", "-q", "--allow-empty", "-m", subject);
+  await bench.git("clone", "push", "-q", "origin", "main");
+}
+
+describe("a pull request follows what its repository does", () => {
+  test("the title has the form of the history, the body that of the template, with the gate's result", async () => {
+    await using bench = await makeBench({
+      answers: [finish(), pass],
+      files: { "readme.md": "hello\n", ".github/pull_request_template.md": TEMPLATE },
+      options: { gate: "test -e greeting.txt" },
+    });
+    await commitToBase(bench, ["feat: a", "fix(core): b", "docs: c", "chore: d", "Revert 1", "Revert 2", "Revert 3"]);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    const pull = await bench.forge.findPullRequest(HEAD);
+    expect(pull?.title).toBe("feat: add a greeting");
+    const body = pull?.body.replace(/\s*<!--[^]*$/, "");
+    expect(body?.replaceAll("\u200B", "")).toBe(
+      [
+        "## Summary\n\nWhy.",
+        "## Tests\n\n- `test -e greeting.txt` passed.\n- An agent's last review passed (score 95).",
+        "## Checklist\n\n- [ ] I agree, @everyone, closes #7",
+        "Closes #1",
+        "---\nAn agent made this pull request (Holdfast run `issue-1-bench`).",
+      ].join("\n\n"),
+    );
+    // The template's mention and its closing keyword have no effect.
+    expect(body).not.toContain("@everyone");
+    expect(body).not.toContain("closes #7");
+    expect(await bench.calls("agent")).toBe(1);
+  });
+
+  test("without a common form it is [tag][#N]; the note about the agent can be left out", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass], options: { attribution: false } });
+    await commitToBase(bench, ["feat: a", "[x] b", "c", "d", "fix: e"]);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    const pull = await bench.forge.findPullRequest(HEAD);
+    expect(pull?.title).toBe("[feat][#1] Add a greeting");
+    expect(pull?.body).toContain("Holdfast ran no tests: no gate command is configured.");
+    expect(pull?.body).not.toContain("An agent made");
+  });
+});
