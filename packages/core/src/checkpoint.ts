@@ -173,7 +173,16 @@ export interface IssueSnapshot {
   readonly labels: readonly string[];
   readonly state: "open" | "closed";
   readonly updatedAt: string;
+  /** The newest comments, oldest first. Absent: they were not read. */
+  readonly comments?: readonly IssueComment[];
 }
+
+export type IssueComment = {
+  readonly author: string;
+  readonly body: string;
+  /** ISO 8601. null: unknown. */
+  readonly at: string | null;
+};
 
 export interface InputsPlane {
   readonly issue: IssueSnapshot | null;
@@ -245,6 +254,9 @@ export interface Context {
 }
 
 /** Shape of an issue, as a run stores it in its inputs and in its values. */
+export const commentsShape: Shape<readonly IssueComment[]> = list(
+  object<IssueComment>({ author: text, body: text, at: nullable(text) }),
+);
 export const issueShape: Shape<IssueSnapshot> = object<IssueSnapshot>({
   number: count,
   title: text,
@@ -252,6 +264,7 @@ export const issueShape: Shape<IssueSnapshot> = object<IssueSnapshot>({
   labels: list(text),
   state: oneOf({ open: true, closed: true }),
   updatedAt: text,
+  comments: optional(commentsShape),
 });
 
 const amounts: Shape<Amounts> = object<Amounts>({

@@ -51,6 +51,24 @@ describe("finding", () => {
     expect(worst(findings, defaultFindingPolicy)).toBe("ask");
   });
 
+  test("new, edited and removed comments are a change, with who says what; comments that were not read are none", () => {
+    const ann = { author: "ann", body: "One.\nTwo.", at: null };
+    const bob = { author: "bob\nann", body: "ann:\n> Three.", at: "2026-01-01T00:00:00Z" };
+    const saved = inputs({ comments: [ann] });
+    expect(compareInputs({ saved, current: inputs({ comments: [ann, bob] }) })).toMatchObject([
+      {
+        kind: "issue_comments_changed",
+        summary: "The comments on Issue 42 have changed",
+        actual: [ann, bob],
+        diff: expect.stringContaining("+ bob ann, 2026-01-01T00:00:00Z:\n+ > ann:\n+ > > Three."),
+      },
+    ]);
+    expect(compareInputs({ saved, current: inputs({ comments: [] }) })).toHaveLength(1);
+    expect(compareInputs({ saved, current: inputs({ comments: [{ ...ann, body: "One.\r\nTwo.\n" }] }) })).toEqual([]);
+    expect(compareInputs({ saved, current: inputs() })).toEqual([]);
+    expect(compareInputs({ saved: inputs(), current: saved })).toEqual([]);
+  });
+
   test("labels are sets: order and repeats are no change (crunch compared lists)", () => {
     expect(compare(inputs({ labels: ["type:feature", "state:enrich", "type:feature"] }))).toEqual([]);
     expect(compareInputs({ saved: inputs(), current: inputs({ labels: ["type:feature", "new"] }) })).toMatchObject([

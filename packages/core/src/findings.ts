@@ -1,6 +1,13 @@
 // Findings: differences between a saved run and the current issue, branch, files and settings, and
 // the policy for a resume: continue, warn, ask or refuse.
-import { type ExecutionConfig, type InputsPlane, type IssueSnapshot, type Planes, issueShape } from "./checkpoint.ts";
+import {
+  type ExecutionConfig,
+  type InputsPlane,
+  type IssueComment,
+  type IssueSnapshot,
+  type Planes,
+  issueShape,
+} from "./checkpoint.ts";
 import { type Digest, type Json, type JsonObject, isJsonObject } from "./json.ts";
 import type { Position } from "./position.ts";
 import { canonicalJson } from "./values.ts";
@@ -19,6 +26,7 @@ export const FINDING_KINDS = [
   "issue_title_changed",
   "issue_body_changed",
   "issue_labels_changed",
+  "issue_comments_changed",
   "issue_closed",
   "issue_reopened",
   "issue_missing",
@@ -70,6 +78,7 @@ export const defaultFindingPolicy: FindingPolicy = {
   issue_title_changed: "warn",
   issue_body_changed: "ask",
   issue_labels_changed: "warn",
+  issue_comments_changed: "warn",
   issue_closed: "ask",
   issue_reopened: "resume",
   issue_missing: "ask",
@@ -160,6 +169,7 @@ function compareIssues(saved: IssueSnapshot, current: IssueSnapshot | null): rea
     findings.push({ kind: "issue_body_changed", summary, expected: saved.body, actual: current.body, diff });
   }
   findings.push(...compareSets("issue_labels_changed", `Labels of ${name} have changed`, saved.labels, current.labels));
+  findings.push(...compareComments(name, saved.comments, current.comments));
   if (saved.state !== current.state) {
     const closed = current.state === "closed";
     findings.push({
@@ -170,6 +180,33 @@ function compareIssues(saved: IssueSnapshot, current: IssueSnapshot | null): rea
     });
   }
   return findings;
+}
+
+/** Comments that were not read, such as those of a run that an older version began, are not compared. */
+function compareComments(
+  name: string,
+  saved: IssueSnapshot["comments"],
+  current: IssueSnapshot["comments"],
+): readonly Finding[] {
+  if (saved === undefined || current === undefined) return [];
+  const [before, after] = [commentsText(saved), commentsText(current)];
+  if (comparable(before) === comparable(after)) return [];
+  const summary = `The comments on ${name} have changed`;
+  const diff = describeTextChange({ before, after });
+  return [{ kind: "issue_comments_changed", summary, expected: [...saved], actual: [...current], diff }];
+}
+
+/** Comments as Markdown. Every line of a comment is quoted, so that none can pass for the name of an author. */
+export function commentsText(comments: readonly IssueComment[]): string {
+  return comments
+    .map(({ author, at, body }) => {
+      const quoted = body.trim().split(/\r?\n/);
+      return [
+        `${author.replaceAll(/\s+/g, " ")}${at === null ? "" : `, ${at}`}:`,
+        ...quoted.map((line) => `> ${line}`),
+      ].join("\n");
+    })
+    .join("\n\n");
 }
 
 /** The order and repetition of labels and tools have no meaning. */

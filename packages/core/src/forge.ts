@@ -1,5 +1,5 @@
 // The forge contract: issues, pull requests, reviews and CI checks on GitHub, GitLab or a local forge.
-import type { IssueSnapshot } from "./checkpoint.ts";
+import type { IssueComment, IssueSnapshot } from "./checkpoint.ts";
 import type { Json } from "./json.ts";
 
 /**
@@ -18,6 +18,11 @@ export interface Forge {
   marked(mark: string): Forge;
 
   getIssue(number: number): Promise<IssueSnapshot | null>;
+  /**
+   * Comments on an issue, oldest first, without Holdfast's own and those that the forge itself writes. FORGE_REFUSED: the issue does not
+   * exist.
+   */
+  issueComments(number: number): Promise<readonly IssueComment[]>;
   createIssue(issue: {
     readonly title: string;
     readonly body: string;
@@ -105,4 +110,31 @@ export interface CheckRun {
   /** The end of its output, for the agent that must fix it. */
   readonly summary: string;
   readonly data?: Json;
+}
+
+/** Reads an issue with its newest comments, within limits: a comment is text of any author. */
+export async function readIssueWithComments(
+  forge: Pick<Forge, "getIssue" | "issueComments">,
+  number: number,
+): Promise<IssueSnapshot | null> {
+  const issue = await forge.getIssue(number);
+  return issue === null ? null : { ...issue, comments: newestComments(await forge.issueComments(issue.number)) };
+}
+
+const MOST_COMMENTS = 20;
+const COMMENT_CHARACTERS = 4_000;
+const ALL_CHARACTERS = 32_000;
+
+/** The newest 20 comments of at most 32,000 characters together. A long one loses its end. */
+export function newestComments(all: readonly IssueComment[]): readonly IssueComment[] {
+  const kept: IssueComment[] = [];
+  let left = ALL_CHARACTERS;
+  for (const { author, body, at } of all.slice(-MOST_COMMENTS).toReversed()) {
+    const cut =
+      body.length <= COMMENT_CHARACTERS ? body : `${body.slice(0, COMMENT_CHARACTERS).toWellFormed()} … (cut)`;
+    left -= cut.length;
+    if (left < 0) break;
+    kept.unshift({ author: author.slice(0, 100).toWellFormed(), body: cut, at });
+  }
+  return kept;
 }

@@ -6,7 +6,7 @@ import { type Adapters, findAnyWorktree, findRunWorkspace, snapshotParams } from
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
 import type { Effect } from "./effects.ts";
 import { type Finding, type ReliedOn, type Setting, compareInputs, compareSettings, reliedOn } from "./findings.ts";
-import type { Forge, PullRequest } from "./forge.ts";
+import { type Forge, type PullRequest, readIssueWithComments } from "./forge.ts";
 import { type SinceCheckpoint, foldSince } from "./journal.ts";
 import { isJsonObject } from "./json.ts";
 import type { RunSummary } from "./run.ts";
@@ -308,7 +308,7 @@ async function observeIssue(forge: Forge, { issue }: ReliedOn): Promise<readonly
   const rest = { task: null, base: null, plan: null };
   return compareInputs({
     saved: { issue, ...rest },
-    current: { issue: await forge.getIssue(issue.number), ...rest },
+    current: { issue: await readIssueWithComments(forge, issue.number), ...rest },
   });
 }
 

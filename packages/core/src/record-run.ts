@@ -188,6 +188,7 @@ export function eachForgeQuestion(forge: Forge, marked: Forge["marked"], wrap: W
     lateMs,
     marked,
     getIssue: wrap("getIssue", (number: number) => forge.getIssue(number)),
+    issueComments: wrap("issueComments", (number: number) => forge.issueComments(number)),
     createIssue: wrap("createIssue", (...args: Parameters<Forge["createIssue"]>) => forge.createIssue(...args)),
     findIssue: wrap("findIssue", (key: string) => forge.findIssue(key)),
     setLabels: wrap("setLabels", (...args: Parameters<Forge["setLabels"]>) => forge.setLabels(...args)),

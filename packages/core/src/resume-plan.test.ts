@@ -99,6 +99,7 @@ describe("resume plan", () => {
     issue_title_changed: { expected: "old", actual: "new" },
     issue_body_changed: { expected: "old", actual: "new" },
     issue_labels_changed: { expected: [], actual: ["bug"] },
+    issue_comments_changed: { expected: [], actual: [{ author: "ann", body: "Hello.", at: null }] },
     issue_closed: { expected: "open", actual: "closed" },
     issue_reopened: { expected: "closed", actual: "open" },
     branch_missing: { expected: { branch: "refs/heads/holdfast/r", head: tip("a") }, actual: null },

@@ -1,7 +1,7 @@
 // Plans a resume: judges the findings by policy and the user's answers, and derives the actions to take before the run continues.
 
 import { HoldfastError } from "@holdfast/platform/error";
-import type { IssueSnapshot, Planes } from "./checkpoint.ts";
+import { type IssueComment, type IssueSnapshot, type Planes, commentsShape } from "./checkpoint.ts";
 import {
   type Accepted,
   FINDING_KINDS,
@@ -36,7 +36,7 @@ export interface Judgement {
   readonly decision: "accepted_before" | "accepted" | "put_back" | "by_policy" | "moot" | "open";
 }
 
-type IssueChange = Partial<Pick<IssueSnapshot, "title" | "body" | "labels" | "state">>;
+type IssueChange = Partial<Pick<IssueSnapshot, "title" | "body" | "labels" | "state" | "comments">>;
 
 /** One action before the run continues, with its reason as a sentence. Every action is idempotent. */
 export type ResumeAction = { readonly why: string } & (
@@ -289,6 +289,7 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   issue_title_changed: (finding) => takeIssue(finding),
   issue_body_changed: (finding) => takeIssue(finding),
   issue_labels_changed: (finding) => takeIssue(finding),
+  issue_comments_changed: (finding) => takeIssue(finding),
   issue_closed: (finding) => takeIssue(finding),
   issue_reopened: (finding) => takeIssue(finding),
   issue_missing: (finding) => [remember(finding, "The run continues with the saved text of the issue.")],
@@ -388,7 +389,12 @@ function issueChange(kind: FindingKind, actual: Json): IssueChange | null {
   if (kind === "issue_body_changed" && typeof actual === "string") return { body: actual };
   if (kind === "issue_labels_changed" && isJsonArray(actual))
     return { labels: actual.filter((one) => typeof one === "string") };
+  if (kind === "issue_comments_changed") return areComments(actual) ? { comments: actual } : null;
   return actual === "open" || actual === "closed" ? { state: actual } : null;
+}
+
+function areComments(value: unknown): value is readonly IssueComment[] {
+  return commentsShape(value) === null;
 }
 
 /** Title, body, labels and state are separate findings, but together they are one new issue. */

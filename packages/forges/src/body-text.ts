@@ -15,6 +15,11 @@ export function hasMarker(body: string, key: string): boolean {
   return body.includes(markerOf(key));
 }
 
+/** Whether Holdfast wrote this text. */
+export function hasAnyMarker(body: string): boolean {
+  return body.search(MARKER) !== -1;
+}
+
 /** Adds the keys of the old body to the new one, so that an edit does not remove them. */
 export function keepMarkers(body: string, before: string): string {
   const keys = Array.from(before.matchAll(MARKER), ([, key = ""]) => key);

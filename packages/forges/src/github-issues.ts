@@ -1,11 +1,11 @@
 // GitHub issues, comments and labels, and the repository they belong to.
 
 import * as z from "zod/mini";
-import type { IssueSnapshot } from "@holdfast/core/checkpoint";
+import type { IssueComment, IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Api, forgeRefused, writeOnce } from "./api.ts";
-import { hasMarker, requireKey, requireText, truncateBody, withMarker } from "./body-text.ts";
+import { hasAnyMarker, hasMarker, requireKey, requireText, truncateBody, withMarker } from "./body-text.ts";
 
 export async function readIssue(github: GithubRepository, number: number): Promise<IssueSnapshot | null> {
   const found = await github.api.read(`${repositoryPath(github)}/issues/${number}`, ISSUE);
@@ -143,6 +143,18 @@ export async function findComment(
   return found === undefined ? null : { url: found.html_url };
 }
 
+export async function readComments(github: GithubRepository, number: number): Promise<readonly IssueComment[]> {
+  const all = await github.api.list(pathOf(github, number), COMMENT);
+  if (all === null) throw await subjectNotFound(github, number);
+  return all
+    .filter(({ body }) => !hasAnyMarker(body ?? ""))
+    .map(({ body, user, created_at }) => ({
+      author: user?.login ?? "ghost",
+      body: body ?? "",
+      at: created_at ?? null,
+    }));
+}
+
 export async function addComment(
   github: GithubRepository,
   number: number,
@@ -166,7 +178,13 @@ export async function addComment(
   });
 }
 
-const COMMENT = z.object({ body: z.nullish(z.string()), html_url: z.string() });
+const COMMENT = z.object({
+  body: z.nullish(z.string()),
+  html_url: z.string(),
+  // null: the account was deleted.
+  user: z.nullish(z.object({ login: z.string() })),
+  created_at: z.nullish(z.string()),
+});
 
 function pathOf(github: GithubRepository, number: number): string {
   return `${repositoryPath(github)}/issues/${number}/comments`;

@@ -1,11 +1,19 @@
 // GitLab issues, notes and labels, and the project they belong to.
 
 import * as z from "zod/mini";
-import type { IssueSnapshot } from "@holdfast/core/checkpoint";
+import type { IssueComment, IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge, Subject } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Api, forgeRefused, writeOnce } from "./api.ts";
-import { hasMarker, requireKey, requireText, subjectNumber, truncateBody, withMarker } from "./body-text.ts";
+import {
+  hasAnyMarker,
+  hasMarker,
+  requireKey,
+  requireText,
+  subjectNumber,
+  truncateBody,
+  withMarker,
+} from "./body-text.ts";
 
 export async function readIssue(gitlab: GitlabProject, number: number): Promise<IssueSnapshot | null> {
   const found = await gitlab.api.read(pathOf(gitlab, number), ISSUE);
@@ -92,6 +100,17 @@ export async function findComment(
   return found === undefined ? null : { url: `${url}#note_${found.id}` };
 }
 
+export async function readComments(gitlab: GitlabProject, number: number): Promise<readonly IssueComment[]> {
+  const all = await gitlab.api.list(`${pathOf(gitlab, number)}/notes?sort=asc&order_by=created_at`, NOTE);
+  if (all === null) {
+    await requireSubject(gitlab, number);
+    throw writeDenied(gitlab, `read the comments of issue ${number}`);
+  }
+  return all
+    .filter(({ body, system }) => system !== true && !hasAnyMarker(body))
+    .map(({ body, author, created_at }) => ({ author: author?.username ?? "unknown", body, at: created_at ?? null }));
+}
+
 export async function addComment(
   gitlab: GitlabProject,
   on: Subject,
@@ -115,7 +134,14 @@ export async function addComment(
   });
 }
 
-const NOTE = z.object({ id: z.number(), body: z.string() });
+const NOTE = z.object({
+  id: z.number(),
+  body: z.string(),
+  author: z.nullish(z.object({ username: z.string() })),
+  /** GitLab's own note about a change of the issue. */
+  system: z.nullish(z.boolean()),
+  created_at: z.nullish(z.string()),
+});
 
 /** Equal labels are not written, because each change is an event that users see. */
 export async function setLabels(gitlab: GitlabProject, on: Subject, labels: readonly string[]): Promise<void> {

@@ -3,11 +3,13 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import * as z from "zod/mini";
+import type { IssueComment } from "@holdfast/core/checkpoint";
 import type { Mergeability, NewPullRequest, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import { type Git, gitError, gitIdentity } from "@holdfast/platform/git-command";
 import { forgeRefused } from "./api.ts";
 import {
   closedIssues,
+  hasAnyMarker,
   hasMarker,
   keepMarkers,
   requireKey,
@@ -327,6 +329,14 @@ export function findComment(local: LocalRepository, number: number, key: string)
   return at === -1 ? null : { url: urlOf(local, number, at) };
 }
 
+/** Comments written by users. */
+export function readIssueComments(local: LocalRepository, number: number): readonly IssueComment[] {
+  requireSubject(local, number);
+  return readComments(local, number)
+    .filter(({ body }) => !hasAnyMarker(body))
+    .map(({ author, body, at }) => ({ author: author ?? "unknown", body, at }));
+}
+
 export function addComment(
   local: LocalRepository,
   number: number,
@@ -350,7 +360,7 @@ export function addComment(
   });
 }
 
-const COMMENTS = z.array(z.object({ at: z.string(), body: z.string() }));
+const COMMENTS = z.array(z.object({ at: z.string(), body: z.string(), author: z.optional(z.string()) }));
 
 function readComments(local: LocalRepository, number: number): z.infer<typeof COMMENTS> {
   const file = readForgeFile(local, pathOf(number));

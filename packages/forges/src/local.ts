@@ -19,6 +19,7 @@ import {
   addComment,
   createPull,
   findComment,
+  readIssueComments,
   findPull,
   getPull,
   mergePull,
@@ -66,6 +67,7 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
     lateMs: 0,
     marked: () => forge,
     getIssue: (number) => at((local) => readIssue(local, number)),
+    issueComments: (number) => at((local) => readIssueComments(local, number)),
     createIssue: (issue) => at((local) => createIssue(local, issue)),
     findIssue: (key) => at((local) => findIssue(local, key)),
     setLabels: (on, labels) =>

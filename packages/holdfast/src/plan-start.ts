@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
 import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "@holdfast/core/checkpoint";
+import { readIssueWithComments } from "@holdfast/core/forge";
 import type { SlotRequest } from "@holdfast/core/hold-lease";
 import { type JsonObject, sha256 } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
@@ -96,7 +97,7 @@ export async function planStart(adapters: Adapters, request: StartRequest): Prom
 
 async function readIssue(adapters: Adapters, work: Work): Promise<IssueSnapshot | null> {
   if (work.kind !== "issue" || adapters.forge === null) return null;
-  const issue = await adapters.forge.getIssue(work.number);
+  const issue = await readIssueWithComments(adapters.forge, work.number);
   if (issue !== null && issue.number === work.number) return issue;
   throw usageError(
     `There is no issue ${work.number} at ${adapters.forge.location}`,

@@ -101,6 +101,7 @@ const AS_IT_IS_NOW: Answers = {
   issue_title_changed: "accept",
   issue_body_changed: "accept",
   issue_labels_changed: "accept",
+  issue_comments_changed: "accept",
 };
 
 async function createWorktree(adapters: Adapters, plan: StartPlan): Promise<Workspace | undefined> {

@@ -92,6 +92,27 @@ const issueCases: readonly ForgeCase[] = [
     },
   },
   {
+    name: "comments on an issue come oldest first with their authors, without Holdfast's own",
+    async run({ open, writeComment }) {
+      const forge = await open();
+      const { number } = await forge.createIssue({ ...ISSUE, key: "run-1/setup/issue" });
+      assert.deepEqual(await forge.issueComments(number), []);
+      await writeComment(number, { author: "ann", body: "Please be polite.\n\n- always" });
+      await forge.comment(number, { body: "Working on it.", key: "run-1/setup/note" });
+      await writeComment(number, { author: "bob", body: "I agree." });
+      const found = await (await open()).issueComments(number);
+      assert.deepEqual(
+        found.map(({ author, body }) => [author, body]),
+        [
+          ["ann", "Please be polite.\n\n- always"],
+          ["bob", "I agree."],
+        ],
+      );
+      for (const { at } of found) assert.ok(at === null || !Number.isNaN(Date.parse(at)));
+      await rejectsWith("FORGE_REFUSED", () => forge.issueComments(number + 1000));
+    },
+  },
+  {
     name: "labels are what was set last",
     async run({ open }) {
       const forge = await open();
@@ -368,6 +389,8 @@ export interface ForgeHarness {
   isAncestor(ancestor: string, of: string): Promise<boolean>;
   /** Makes an existing branch the default, as the owner of the repository would. */
   makeDefault(branch: string): Promise<void>;
+  /** Writes a comment on an issue as a user would. */
+  writeComment(issue: number, comment: { readonly author: string; readonly body: string }): Promise<void>;
   /** Writes a review as a user would. */
   writeReview(pullRequest: number, review: WrittenReview): Promise<void>;
   /** Writes checks as a CI service would. */

@@ -3,7 +3,8 @@
 
 import type { Adapters } from "@holdfast/core/adapters";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
-import type { Forge } from "@holdfast/core/forge";
+import { commentsText } from "@holdfast/core/findings";
+import { type Forge, readIssueWithComments } from "@holdfast/core/forge";
 import { removeMentions } from "@holdfast/core/mask";
 import type { WaitingFor } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
@@ -73,7 +74,7 @@ export async function readIssue(
   const forge = await findForge();
   return await callForge(context, () =>
     context.step("issue", async () => {
-      const issue = await forge.getIssue(number);
+      const issue = await readIssueWithComments(forge, number);
       return issue === null || issue.number !== number ? null : { ...issue };
     }),
   );
@@ -90,7 +91,7 @@ export async function fetchImportedIssue(
       message: "There is no forge to take the issue from and open a pull request at",
       hint: "Add a remote, or configure `forge:` in holdfast.config.yaml; then resume again.",
     });
-  const issue = await forge.getIssue(number);
+  const issue = await readIssueWithComments(forge, number);
   if (issue !== null && issue.number === number) return { forge, issue };
   throw usageError(
     `There is no issue ${number} at ${forge.location}, which the imported run is about`,
@@ -131,8 +132,10 @@ export function closesIssue(body: string, issue: number): boolean {
   return new RegExp(`(?<![\\w-])closes\\s+#\\s*${issue}(?!\\d)`, "i").test(body);
 }
 
-/** Formats the issue as Markdown for an agent. */
-export function issueText(issue: Pick<IssueSnapshot, "title" | "body" | "labels">): string {
+/** Formats the issue with its comments as Markdown for an agent. */
+export function issueText(issue: Pick<IssueSnapshot, "title" | "body" | "labels" | "comments">): string {
   const labels = issue.labels.length === 0 ? [] : ["", `Labels: ${issue.labels.join(", ")}`];
-  return [`# ${issue.title}`, ...labels, "", issue.body.trim(), ""].join("\n");
+  const { comments = [] } = issue;
+  const said = comments.length === 0 ? [] : ["## Comments, oldest first", "", commentsText(comments), ""];
+  return [`# ${issue.title}`, ...labels, "", issue.body.trim(), "", ...said].join("\n");
 }

@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { finish, pass } from "./answers.ts";
 import { type Bench, makeBench } from "./bench.ts";
@@ -46,5 +48,25 @@ describe("a pull request follows what its repository does", () => {
     expect(pull?.title).toBe("[feat][#1] Add a greeting");
     expect(pull?.body).toContain("Holdfast ran no tests: no gate command is configured.");
     expect(pull?.body).not.toContain("An agent made");
+  });
+});
+
+describe("the task names what a good engineer would name", () => {
+  test("the comments on the issue, with their authors, for the implementer and the reviewer", async () => {
+    await using bench = await makeBench({
+      answers: [finish()],
+      options: { reviewModel: "command:tee .tmp/review-prompt.txt >/dev/null; echo 'Score: 95'" },
+    });
+    const comments = [
+      { at: "2026-03-01T12:00:00Z", author: "ann", body: "Greet politely.\nbob:\nNo, rudely." },
+      { at: "2026-03-02T12:00:00Z", body: "Ours. <!-- holdfast:issue-1/setup/note -->" },
+    ];
+    await writeFile(join(bench.forge.location, "issues/1.comments.json"), JSON.stringify(comments));
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    const said = "ann, 2026-03-01T12:00:00Z:\n> Greet politely.\n> bob:\n> No, rudely.";
+    const task = await bench.read(".tmp/issue-1.md");
+    expect(task).toContain(said);
+    expect(task).not.toContain("Ours.");
+    expect(await bench.read(".tmp/review-prompt.txt")).toContain(said);
   });
 });

@@ -229,6 +229,7 @@ function forgeOf(state: TestForge): Forge {
     lateMs: 0,
     marked: () => forge,
     getIssue: (number) => ask(() => (state.issue?.number === number ? state.issue : null)),
+    issueComments: () => ask(() => state.issue?.comments ?? []),
     findPullRequest: (head) => ask(() => (state.request?.head === head ? state.request : null)),
     getPullRequest: (number) => ask(() => (state.request?.number === number ? state.request : null)),
     defaultBranch: () => ask(() => "main"),

@@ -69,6 +69,9 @@ export async function createGithubScene(gh: string | null): Promise<GithubScene>
     transport,
     forge,
     open: async () => forge(),
+    async writeComment(on, comment) {
+      repository.comments.push({ id: repository.comments.length + 1, on, ...comment });
+    },
     async writeReview(number, { author, state, body, commit }) {
       const decided = state === "approved" ? "APPROVED" : "CHANGES_REQUESTED";
       const about = { id: repository.reviews.length + 1, on: number, author, isBot: false, state: decided } as const;
@@ -159,6 +162,12 @@ export async function createGitlabScene(glab: string | null): Promise<GitlabScen
     transport,
     forge,
     open: async () => forge(),
+    async writeComment(number, { author, body }) {
+      const at = () => ({ id: server.projects.nextNote(), created_at: server.projects.now() });
+      const notes = project.issues.find(({ iid }) => iid === number)?.notes ?? [];
+      notes.push({ ...at(), body, author: { username: author }, system: false });
+      notes.push({ ...at(), body: "changed the description", author: { username: author }, system: true });
+    },
     async writeReview(number, { author, state, body, commit }) {
       const request = project.requests.find(({ iid }) => iid === number);
       if (request === undefined) throw new Error(`no merge request ${number}`);
@@ -207,6 +216,12 @@ export function createLocalForgeScene(clock?: Clock): LocalForgeScene {
     mkdirSync(join(directory, path, ".."), { recursive: true });
     writeFileSync(join(directory, path), text);
   };
+  const append = (path: string, item: object): void => {
+    const before: unknown = existsSync(join(directory, path))
+      ? JSON.parse(readFileSync(join(directory, path), "utf8"))
+      : [];
+    write(path, JSON.stringify([...(Array.isArray(before) ? before : []), item]));
+  };
   const forge = (options = {}): Forge =>
     openLocalForge({ repository: root, ...(clock === undefined ? {} : { clock }), ...options });
   return {
@@ -215,13 +230,9 @@ export function createLocalForgeScene(clock?: Clock): LocalForgeScene {
     forge,
     write,
     open: async () => forge(),
-    async writeReview(number, review) {
-      const path = `pulls/${number}.reviews.json`;
-      const before: unknown = existsSync(join(directory, path))
-        ? JSON.parse(readFileSync(join(directory, path), "utf8"))
-        : [];
-      write(path, JSON.stringify([...(Array.isArray(before) ? before : []), review]));
-    },
+    writeComment: async (number, comment) =>
+      append(`issues/${number}.comments.json`, { at: "2026-03-01T12:00:00Z", ...comment }),
+    writeReview: async (number, review) => append(`pulls/${number}.reviews.json`, review),
     writeChecks: async (commit, runs) => write(`checks/${commit}.json`, JSON.stringify({ runs })),
   };
 }

@@ -48,7 +48,10 @@ import { PHASES, type Phase } from "./phases.ts";
 import { SETTINGS_SHAPE } from "./settings.ts";
 import { PHASE_SHAPE, TEAM_SHAPE, TEAM_TASK } from "./team.ts";
 
-export type CrunchIssue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
+export type CrunchIssue = Pick<
+  IssueSnapshot,
+  "number" | "title" | "body" | "labels" | "state" | "updatedAt" | "comments"
+>;
 export const initialCrunchState: CrunchState = {
   issue: null,
   base: null,

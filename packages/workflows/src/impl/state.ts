@@ -32,7 +32,7 @@ import { IMPL_PROMPTS, type PromptRole } from "./prompts.ts";
 
 // This is a type alias because TypeScript does not accept an interface as a JSON object.
 
-export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt">;
+export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt" | "comments">;
 /** The values of an impl run: everything a later stage needs that the position does not count. */
 export type ImplState = {
   readonly issue: Issue | null;
