@@ -171,6 +171,8 @@ export interface IssueSnapshot {
   readonly title: string;
   readonly body: string;
   readonly labels: readonly string[];
+  /** Names of the users at the forge. Absent: there are none. */
+  readonly assignees?: readonly string[];
   readonly state: "open" | "closed";
   readonly updatedAt: string;
   /** The newest comments, oldest first. Absent: they were not read. */
@@ -262,6 +264,7 @@ export const issueShape: Shape<IssueSnapshot> = object<IssueSnapshot>({
   title: text,
   body: text,
   labels: list(text),
+  assignees: optional(list(text)),
   state: oneOf({ open: true, closed: true }),
   updatedAt: text,
   comments: optional(commentsShape),

@@ -98,6 +98,7 @@ const ISSUE = z.object({
   body: z.nullish(z.string()),
   state: z.enum(["open", "closed"]),
   labels: z.array(LABEL),
+  assignees: z.nullish(z.array(z.object({ login: z.string() }))),
   updated_at: z.string(),
   repository_url: z.string(),
   // This API lists pull requests as issues too.
@@ -106,7 +107,16 @@ const ISSUE = z.object({
 
 function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
   const { number, title, body, state, labels } = issue;
-  return { number, title, body: body ?? "", state, labels: labels.map(nameOf), updatedAt: issue.updated_at };
+  const assignees = (issue.assignees ?? []).map(({ login }) => login);
+  return {
+    number,
+    title,
+    body: body ?? "",
+    state,
+    labels: labels.map(nameOf),
+    ...(assignees.length === 0 ? {} : { assignees }),
+    updatedAt: issue.updated_at,
+  };
 }
 
 /** A transferred issue still answers at its old address, with the repository and number of its new repository. */

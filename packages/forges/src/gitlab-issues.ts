@@ -65,16 +65,19 @@ const ISSUE = z.object({
   description: z.nullish(z.string()),
   state: z.enum(["opened", "closed"]),
   labels: z.array(z.string()),
+  assignees: z.nullish(z.array(z.object({ username: z.string() }))),
   updated_at: z.string(),
 });
 
 function snapshotOf(issue: z.infer<typeof ISSUE>): IssueSnapshot {
   const { iid, title, description, state, labels } = issue;
+  const assignees = (issue.assignees ?? []).map(({ username }) => username);
   return {
     number: iid,
     title,
     body: description ?? "",
     labels,
+    ...(assignees.length === 0 ? {} : { assignees }),
     state: state === "opened" ? "open" : "closed",
     updatedAt: issue.updated_at,
   };

@@ -37,6 +37,11 @@ describe("an issue file", () => {
   });
 
   test.each([
+    [
+      "assignees",
+      "---\ntitle: T\nassignees: [ada, bob]\n---\n",
+      { title: "T", body: "", labels: [], assignees: ["ada", "bob"] },
+    ],
     ["no front matter", "# Greet people\n\nSay hello.\n", { title: "Greet people", body: "Say hello.\n", labels: [] }],
     ["only a title line", "Greet people", { title: "Greet people", body: "" }],
     [

@@ -115,7 +115,7 @@ type ParsedIssue =
   | { readonly kind: "damaged"; readonly why: string };
 
 /**
- * Parses an issue as users write it: optional YAML front matter (title, labels, state, updatedAt) and a body. Without a
+ * Parses an issue as users write it: optional YAML front matter (title, labels, assignees, state, updatedAt) and a body. Without a
  * title, the first line is used.
  */
 export function parseIssue(text: string, changedAt: Date): ParsedIssue {
@@ -130,6 +130,8 @@ export function parseIssue(text: string, changedAt: Date): ParsedIssue {
   if (state !== "open" && state !== "closed") return damaged(`state is ${JSON.stringify(state)}, not open or closed`);
   const labels = parseLabels(fields["labels"] ?? []);
   if (labels === undefined) return damaged("labels is not a list of words");
+  const assignees = parseLabels(fields["assignees"] ?? []);
+  if (assignees === undefined) return damaged("assignees is not a list of words");
   const updatedAt = parseTime(fields["updatedAt"], changedAt);
   if (updatedAt === undefined) return damaged(`updatedAt is ${JSON.stringify(fields["updatedAt"])}, not a time`);
   const given = fields["title"];
@@ -137,7 +139,17 @@ export function parseIssue(text: string, changedAt: Date): ParsedIssue {
     return damaged("title is not text");
   const named = given === undefined ? titleOf(body) : { title: String(given), body };
   if (named.title.trim() === "") return damaged("it has no title");
-  return { kind: "issue", issue: { title: named.title, body: named.body, labels, state, updatedAt } };
+  return {
+    kind: "issue",
+    issue: {
+      title: named.title,
+      body: named.body,
+      labels,
+      ...(assignees.length === 0 ? {} : { assignees }),
+      state,
+      updatedAt,
+    },
+  };
 }
 
 export function formatIssue(issue: Pick<IssueSnapshot, "title" | "body" | "labels" | "state">): string {

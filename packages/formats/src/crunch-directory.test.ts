@@ -287,7 +287,7 @@ describe("a crunch directory", () => {
       ...newest(directory),
       id: "CP-next",
       createdAt: "2025-01-14T12:00:00.000Z",
-      described: { stage: "enrich", branch: null, members: { recovery_info: recovery } },
+      described: { stage: "enrich", issue: {}, members: { recovery_info: recovery } },
     };
     const { actions } = planCrunchWrite({ directory, add: [next], links: true });
     const { checkpoints } = parse(textOf(apply(golden, actions), "index.yaml"));

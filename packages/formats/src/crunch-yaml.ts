@@ -425,7 +425,7 @@ function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; re
       // An imported checkpoint has no trigger in crunch, so none is written.
       ...(checkpoint.trigger === "import" ? {} : { trigger: triggerWord(checkpoint.trigger) }),
       workflow_state: stateMember(checkpoint, own),
-      issue_snapshot: encodeIssue(checkpoint, described?.branch == null ? own : { ...own, branch: described.branch }),
+      issue_snapshot: { ...encodeIssue(checkpoint, own), ...described?.issue },
       team_state: field(extensions, "team") ?? {},
       execution_graph: position.graph === null ? (field(extensions, "graph") ?? {}) : encodeGraph(position.graph),
       agent_outputs: field(extensions, "outputs") ?? {},
@@ -503,18 +503,15 @@ function encodeIssue(checkpoint: ExternalCheckpoint, own: JsonObject): JsonObjec
   });
   return {
     ...(issue === null ? Object.fromEntries(known) : { title: issue.title, body: issue.body, labels: issue.labels }),
-    assignees: field(own, "assignees") ?? [],
+    assignees: issue?.assignees ?? field(own, "assignees") ?? [],
     branch: field(own, "branch") ?? branchOf(files),
   };
 }
 
 /** For a run in progress, present values take precedence over the imported document. */
 function presentMembers(checkpoint: ExternalCheckpoint): JsonObject {
-  const { files, conversation } = checkpoint.planes;
-  return {
-    ...(conversation === null || conversation.session === null ? {} : { session_id: conversation.session }),
-    ...(files === null ? {} : { files_modified: changedFiles(checkpoint) }),
-  };
+  const { files } = checkpoint.planes;
+  return files === null ? {} : { files_modified: changedFiles(checkpoint) };
 }
 
 function branchOf(files: FilesPlane | null): string | null {

@@ -64,8 +64,11 @@ export interface ExternalCheckpoint {
   readonly original: { readonly format: FormatName; readonly document: JsonObject } | null;
   /** Other documents about the run in the same directory, by file name, which are not checkpoints. */
   readonly beside?: JsonObject;
-  /** What the run's workflow says in the format's own members. Absent: the codec derives them from the planes alone. */
-  readonly described?: { readonly stage: string; readonly branch: string | null; readonly members: JsonObject };
+  /**
+   * What the run's workflow says in the format's own members, and in its issue snapshot. Absent: the codec derives them
+   * from the planes alone.
+   */
+  readonly described?: { readonly stage: string; readonly issue: JsonObject; readonly members: JsonObject };
 }
 
 export interface Remark {

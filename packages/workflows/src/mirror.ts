@@ -103,7 +103,7 @@ export function documentWriter(to: FormatName, root: string, layout: WorkflowLay
  * a workflow has one.
  */
 export function encodeCheckpoint(
-  run: Pick<Run, "id" | "workflow" | "work" | "labels" | "forkedFrom">,
+  run: Pick<Run, "id" | "createdAt" | "workflow" | "work" | "labels" | "forkedFrom">,
   checkpoint: Checkpoint,
   to: FormatName,
   layout: WorkflowLayout | null,

@@ -43,7 +43,7 @@ export interface WorkflowLayout {
   /** Adds what a document of the workflow's runs says beyond the planes; returns another run's checkpoint unchanged. */
   describe(
     external: ExternalCheckpoint,
-    run: Pick<Run, "id" | "workflow" | "forkedFrom">,
+    run: Pick<Run, "id" | "createdAt" | "workflow" | "forkedFrom">,
     checkpoint: Checkpoint,
   ): ExternalCheckpoint;
   /** null: the layout of this run is one document for each checkpoint, without files beside them. */

@@ -144,6 +144,34 @@ describe("the directory of a crunch run", () => {
   });
 });
 
+test("killed between an output and its document, the next write completes both", async () => {
+  const { root, holdfast, mirror, directory, files } = await scene();
+  const handle = await holdfast.run("c");
+  const output = { agent: "a", action: "spec", node: "spec", phase: "enrich", completedAt: "", location: null };
+  const issue = { number: 42, title: "T", body: "", labels: [], state: "open", updatedAt: "" };
+  const deliver = async (summary: string): Promise<void> => {
+    const values = { ...(initialCrunchState as object as JsonObject), issue, outputs: [{ ...output, summary }] };
+    const { position } = emptyPlanes({ workflow: "crunch", stage: "enrich" });
+    await handle.save({ trigger: "stage", name: summary, planes: { position, context: { values, tokens: {} } } });
+  };
+  const path = join(root, ".claude/crunch/42/outputs/enrich-spec.md");
+  await deliver("One");
+  // The write of the document fails: what is on the disk now is what a kill leaves behind.
+  mkdirSync(join(root, ".claude/crunch/42"), { recursive: true });
+  writeFileSync(directory, "in the way");
+  await expect(mirror.catchUp()).rejects.toThrow();
+  expect(readFileSync(path, "utf8")).toBe("One\n");
+  unlinkSync(directory);
+  await deliver("Two");
+  await mirror.catchUp();
+  expect(readFileSync(path, "utf8")).toBe("Two\n");
+  expect(files()).toHaveLength(2);
+  expect(yamlOf(join(directory, "latest"))).toMatchObject({
+    agent_outputs: { a: { spec: { output_location: ".claude/crunch/42/outputs/enrich-spec.md" } } },
+  });
+  expect(execFileSync("git", ["status", "--porcelain"], { cwd: root, encoding: "utf8" })).toBe("");
+});
+
 describe("defects 1 to 4: the rows of crunch's table of retention, in the directory", () => {
   const repeat = (trigger: Trigger, times: number, phase: string): readonly (readonly [Trigger, string])[] =>
     Array.from({ length: times }, () => [trigger, phase] as const);

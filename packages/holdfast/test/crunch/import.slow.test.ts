@@ -1,6 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import type { JsonObject } from "@holdfast/core/json";
+import { readYaml } from "@holdfast/formats/strict-yaml";
+import { putFiles } from "../bench/put-files.ts";
 import { PASS, settings } from "./answers.ts";
 import { type Bench, makeBench } from "./bench.ts";
 import { seedDocument } from "./seed-document.ts";
@@ -83,6 +86,105 @@ describe("a resume of an import that no workflow has adopted yet", () => {
     expect(await bench.work({ force: true })).toMatchObject({ kind: "done" });
     expect(await bench.trail()).toEqual(["ready:at_target"]);
   });
+});
+
+test("what a document names by id is kept: messages reach the team, knowledge and conflicts keep their ids", async () => {
+  await using bench = await makeBench({
+    answers: PASS,
+    options: { ...settings(), target: "implementing" },
+    issue: { labels: ["state:implementing"] },
+  });
+  await putFiles(bench.root, {
+    "clone/.claude/crunch/1/spec.md": "Greet in Latin.\n",
+    "clone/.claude/acp/message-log.yaml": JSON.stringify({
+      messages: [{ id: "MSG-1", from: "reviewer", to: "dev-python", summary: "Use the short form." }],
+      conflicts: [{ id: "CONF-001", agents: ["reviewer", "dev-python"], topic: "the greeting's form" }],
+    }),
+  });
+  await bench.imports(
+    seedDocument("implementing", {
+      agent_outputs: {
+        "system-architect": {
+          work: { completed_at: null, output_summary: "Spec created", output_location: ".claude/crunch/1/spec.md" },
+        },
+      },
+      acp_state: {
+        pending_messages: ["MSG-1", "MSG-2"],
+        awaiting_response: ["MSG-3"],
+        conflicts_in_progress: ["CONF-001"],
+      },
+      knowledge_context: {
+        injected_entries: ["KE-pattern-20250101-aaaa"],
+        captured_entries: ["KE-decision-20250102-bbbb"],
+        pending_captures: [
+          "KE-feedback-20250103-cccc",
+          { id: "KE-decision-20250104-dddd", type: "decision", content: "Short wins." },
+        ],
+      },
+    }),
+  );
+  const newest = async (): Promise<JsonObject> => {
+    const { encoded } = await bench.holdfast.formats.encode(
+      { run: bench.run, sequence: (await bench.holdfast.store.latest(bench.run))?.sequence ?? 0 },
+      "crunch-yaml",
+    );
+    const file = { format: "crunch-yaml", file: "newest" } as const;
+    return readYaml(new TextDecoder().decode(encoded.bytes), file).value as JsonObject;
+  };
+  expect(await bench.work()).toMatchObject({
+    kind: "waiting",
+    for: "you",
+    reason: expect.stringContaining("the greeting's form"),
+  });
+  expect(await newest()).toMatchObject({
+    acp_state: { pending_messages: [], conflicts_in_progress: ["CONF-001"] },
+    knowledge_context: {
+      injected_entries: ["KE-pattern-20250101-aaaa"],
+      captured_entries: ["KE-decision-20250102-bbbb"],
+    },
+  });
+  await bench.answer("the short form");
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await newest()).toMatchObject({
+    acp_state: { pending_messages: [], awaiting_response: [], conflicts_in_progress: [] },
+    knowledge_context: {
+      injected_entries: ["KE-pattern-20250101-aaaa"],
+      captured_entries: expect.arrayContaining(["KE-decision-20250102-bbbb", "KE-decision-20250104-dddd"]),
+      pending_captures: ["KE-feedback-20250103-cccc"],
+    },
+    agent_outputs: { "system-architect": { work: { output_location: ".claude/crunch/1/spec.md" } } },
+  });
+  const { messages, conflicts, refused } = await bench.state();
+  expect(refused).toEqual([]);
+  expect(conflicts).toMatchObject([{ id: "CONF-001", resolution: { how: "person", choice: "the short form" } }]);
+  expect(messages.records.slice(0, 3).map(({ message, status }) => `${message.id} ${status.kind}`)).toEqual([
+    "MSG-1 delivered",
+    "MSG-2 delivered",
+    "MSG-3 withdrawn",
+  ]);
+  const prompts = messages.records.flatMap(({ message: { type, payload } }) =>
+    type === "REQUEST" ? [payload.prompt] : [],
+  );
+  expect(prompts).toHaveLength(1);
+  for (const text of ["reviewer to dev-python: Use the short form.", "MSG-2 was not delivered", "Greet in Latin."])
+    expect(prompts[0]).toContain(text);
+  expect(prompts[0]).toContain("- the greeting's form: the short form (person)");
+  // Enrich was finished elsewhere: no agent works on it again.
+  expect(await bench.trail()).toEqual(["implementing:at_target"]);
+});
+
+test("an output that a document already has is used, and its node does not run again", async () => {
+  await using bench = await makeBench({
+    answers: PASS,
+    options: { ...settings(), target: "ready" },
+    issue: { labels: ["state:enrich"] },
+  });
+  const output = { completed_at: "2026-01-14T09:30:00Z", output_summary: "Spec created", output_location: null };
+  await bench.imports(seedDocument("enrich", { agent_outputs: { "system-architect": { work: output } } }));
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  expect(await bench.holdfast.logs.list(bench.run)).toEqual([]);
+  expect((await bench.state()).outputs).toMatchObject([{ node: "spec", summary: "Spec created" }]);
+  expect((await bench.trail()).at(-1)).toBe("ready:at_target");
 });
 
 const BRANCH = "feature/issue-1-greeting";

@@ -5,6 +5,8 @@ import { expect, test } from "vitest";
 import { parseCrunchState } from "@holdfast/workflows/crunch/state";
 import type { JsonObject } from "@holdfast/core/json";
 import { readYaml } from "@holdfast/formats/strict-yaml";
+import { openHoldfast } from "../../src/open.ts";
+import { withoutPauses } from "../bench/without-pauses.ts";
 import { PASS, settings } from "./answers.ts";
 import { type Bench, makeBench } from "./bench.ts";
 
@@ -17,20 +19,41 @@ function documentAt(path: string): JsonObject {
 
 const member = (document: JsonObject, name: string): JsonObject => document[name] as JsonObject;
 
+/** What crunch's own check says about resuming from a document now. */
+async function freshnessOf(bench: Bench, document: JsonObject): Promise<readonly string[]> {
+  const { labels, body, branch } = member(document, "issue_snapshot");
+  const issue = await bench.forge.getIssue(1);
+  const branches = await bench.git("clone", "branch", "--list", "--format=%(refname:short)", String(branch));
+  return [
+    ...(JSON.stringify(issue?.labels) === JSON.stringify(labels) ? [] : ["Issue labels changed since checkpoint"]),
+    ...(issue?.body === body ? [] : ["Issue body modified since checkpoint"]),
+    ...(branches.trim() === branch ? [] : ["Branch no longer exists"]),
+  ];
+}
+
+function outputLocations(document: JsonObject): readonly string[] {
+  const agents = Object.values(member(document, "agent_outputs")) as readonly Record<string, JsonObject>[];
+  return agents.flatMap((actions) => Object.values(actions).map((one) => String(one["output_location"])));
+}
+
 test("a run is seen in crunch's own directory as it goes, and ends there as it ended", async () => {
   await using bench = await makeBench({ answers: PASS, options: settings() });
   const directory = directoryOf(bench);
   const seen = new Set<string>();
+  const sessions = new Set<unknown>();
   const { outcome } = await bench.holdfast.start({
     workflow: "crunch",
     work: { kind: "issue", number: 1 },
-    agent: `scripted:${join(bench.root, "script.json")}`,
+    agent: bench.adopt.agent,
     options: settings(),
     listen: () => {
       // Whenever the run emits an event, a reader finds complete files.
       if (!existsSync(join(directory, "latest"))) return;
       const document = documentAt(join(directory, "latest"));
       expect(readdirSync(directory)).toContain(`${String(document["checkpoint_id"])}.yaml`);
+      // A killed run leaves no document that names an output which is not there.
+      for (const path of outputLocations(document)) expect(existsSync(join(bench.root, "clone", path))).toBe(true);
+      sessions.add(document["session_id"]);
       seen.add(String(member(document, "workflow_state")["current_phase"]));
     },
   });
@@ -45,8 +68,14 @@ test("a run is seen in crunch's own directory as it goes, and ends there as it e
     team_state: { team_id: expect.stringMatching(/^TEAM-/) },
     agent_outputs: { "dev-python": { implement: { output_summary: "build is done." } } },
     acp_state: { pending_messages: [], awaiting_response: [], conflicts_in_progress: [] },
-    recovery_info: { can_resume: true },
+    recovery_info: { can_resume: true, prerequisites_met: true, warnings: [] },
   });
+  expect(await freshnessOf(bench, last)).toEqual([]);
+  expect(outputLocations(last)).toHaveLength(4);
+  expect(readFileSync(join(bench.root, "clone/.claude/crunch/1/outputs/enrich-spec.md"), "utf8")).toBe(
+    "spec is done.\n",
+  );
+  expect([...sessions]).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/)]);
   const index = documentAt(join(directory, "index.yaml"));
   const listed = index["checkpoints"] as readonly JsonObject[];
   expect(index).toMatchObject({ latest: last["checkpoint_id"], total_checkpoints: listed.length });
@@ -110,6 +139,33 @@ test("a checkpoint of its middle, exported and imported again, continues at its 
   expect(ids(after)).toEqual(expect.arrayContaining([...ids(before)]));
   expect(after.knowledge.captured).toEqual(expect.arrayContaining([...before.knowledge.captured]));
   expect(after.outputs.map(({ node }) => node)).toEqual(["spec", "build", "check", "document"]);
+});
+
+test("a phase that is finished is not repeated on another clone", async () => {
+  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  await bench.git("worktree", "push", "-q", "origin", "HEAD");
+  const clone = join(bench.root, "other");
+  await bench.git("clone", "clone", "-q", join(bench.root, "remote.git"), clone);
+  const other = await openHoldfast({ cwd: clone, adapters: withoutPauses });
+  await using _closing = { [Symbol.asyncDispose]: () => other.close() };
+  for (const plan of await other.formats.planImport({ paths: [directoryOf(bench)], run: "moved" }))
+    await other.formats.applyImport(plan);
+  const { agent } = bench.adopt;
+  await expect(
+    other.resume({ run: "moved", adopt: { agent, options: { target: "implementing" } } }),
+  ).rejects.toMatchObject({
+    code: "USAGE",
+    message: "Run moved has finished implementing, and its target is implementing",
+  });
+  const { outcome } = await other.resume({ run: "moved", adopt: { agent, options: {} } });
+  expect(outcome).toMatchObject({ kind: "done" });
+  const called = (await other.logs.list("moved")).map(({ step }) => step);
+  expect(called.filter((step) => step.includes("check") || step.includes("document"))).toHaveLength(2);
+  expect(called).toHaveLength(2);
+  expect(await bench.git("remote", "ls-tree", "-r", "--name-only", "feature/issue-1-add-a-greeting")).toBe(
+    "docs.md\ngreeting.txt\nreadme.md",
+  );
 });
 
 test("a user moves the issue while no process works: the run follows its label", async () => {

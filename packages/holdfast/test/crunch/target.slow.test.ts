@@ -124,3 +124,17 @@ test("with the target done it waits for the merge; then the issue is done, and t
   const second = await bench.second(3);
   expect(second.knowledge.injected[0]?.entries.toSorted()).toEqual(knowledge.entries.map(({ id }) => id).toSorted());
 });
+
+test("stopped at its pull request and given the target done, it is done only after the merge", async () => {
+  await using bench = await makeBench({ answers: PASS, options: settings(), issue: { labels: ["state:ready"] } });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const toDone = { limits: { target: "done" } } as const;
+  expect(await bench.work(toDone)).toMatchObject({ kind: "waiting", reason: expect.stringContaining("Merge it") });
+  expect(await bench.labels()).toEqual(["state:ready-to-merge"]);
+  expect((await bench.state()).knowledge.entries).toEqual([]);
+  const pull = await bench.forge.findPullRequest("feature/issue-1-add-a-greeting");
+  await bench.forge.mergePullRequest(pull?.number ?? 0, { head: pull?.headCommit ?? "" });
+  expect(await bench.work(toDone)).toMatchObject({ kind: "done", reason: expect.stringContaining("is merged") });
+  expect(await bench.labels()).toEqual(["state:done"]);
+  expect((await bench.state()).knowledge.entries.map(({ type }) => type)).toEqual(["resolution"]);
+});

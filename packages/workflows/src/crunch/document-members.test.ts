@@ -6,11 +6,12 @@ import type { JsonObject } from "@holdfast/core/json";
 import { decodeCrunch, encodeCrunch } from "@holdfast/formats/crunch-yaml";
 import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { readYaml } from "@holdfast/formats/strict-yaml";
-import { describeCrunchRun } from "./document-members.ts";
+import { describeCrunchRun, outputFiles } from "./document-members.ts";
 import type { Conflict, Message } from "./messages.ts";
 import { type CrunchEvent, type CrunchState, initialCrunchState, parseCrunchState, reduceCrunch } from "./state.ts";
 
 const AT = "2026-01-14T10:00:00.000Z";
+const RUN = { id: "issue-42", createdAt: AT };
 
 function request(id: string): Message {
   return {
@@ -158,7 +159,7 @@ function checkpoint(change: Partial<Planes["position"]> = {}, values: CrunchStat
 }
 
 function written(one: ExternalCheckpoint): { readonly document: JsonObject; readonly back: ExternalCheckpoint } {
-  const { bytes, path } = encodeCrunch(describeCrunchRun(one));
+  const { bytes, path } = encodeCrunch(describeCrunchRun(one, RUN));
   const source = { format: "crunch-yaml", file: path } as const;
   const { value } = readYaml(new TextDecoder().decode(bytes), source);
   const [back] = decodeCrunch({ path, bytes, compression: "none" }).checkpoints;
@@ -205,7 +206,7 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     expect(document["knowledge_context"]).toEqual({
       injected_entries: [],
       captured_entries: [],
-      pending_captures: [{ name: "n", type: "decision", tags: ["auth"] }],
+      pending_captures: [{ name: "n", type: "decision", content: "JWT", tags: ["auth"] }],
     });
   });
 
@@ -230,8 +231,92 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
   test("a run that was given up says so; at its target it can go on", () => {
     const fatal = written(checkpoint({ stage: "fatal", reason: "Too many failures" })).document;
     expect(fatal["workflow_state"]).toMatchObject({ current_phase: "implementing" });
-    expect(fatal["recovery_info"]).toMatchObject({ can_resume: false, warnings: ["Too many failures"] });
-    expect(written(checkpoint({ stage: "stopped" })).document["recovery_info"]).toMatchObject({ can_resume: true });
+    expect(fatal["recovery_info"]).toMatchObject({
+      can_resume: false,
+      warnings: [
+        "Too many failures",
+        "The issue, its branch or the base is not known",
+        "Conflict CONF-1 is not resolved",
+      ],
+    });
+    expect(written(checkpoint({ stage: "stopped" })).document["recovery_info"]).toMatchObject({
+      can_resume: true,
+      resume_from: "e2e",
+    });
+  });
+
+  test("every document of the run has the same session, and the labels that the phase sets at the forge", () => {
+    const issue = {
+      number: 42,
+      title: "JWT",
+      body: "Refresh.",
+      labels: ["type:feature", "state:ready"],
+      assignees: ["ada"],
+      state: "open",
+      updatedAt: AT,
+    } as const;
+    const one = checkpoint();
+    const known = { ...one, planes: { ...one.planes, inputs: { ...one.planes.inputs, issue } } };
+    const first = written(known);
+    expect(first.document).toMatchObject({
+      session_id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$/),
+      issue_snapshot: {
+        title: "JWT",
+        labels: ["type:feature", "state:implementing"],
+        assignees: ["ada"],
+        branch: "feature/issue-42-jwt",
+      },
+    });
+    // Continued elsewhere as another run, it is still that session.
+    const moved = describeCrunchRun(first.back, { id: "moved", createdAt: "2027-01-01T00:00:00.000Z" });
+    expect(moved.described?.members["session_id"]).toBe(first.document["session_id"]);
+    expect(written(checkpoint({ stage: "docs" })).document["session_id"]).toBe(first.document["session_id"]);
+  });
+
+  test("an output without a file of its own is in one of the layout, which its document names", () => {
+    const described = describeCrunchRun(checkpoint(), RUN);
+    expect(document["agent_outputs"]).toMatchObject({
+      "system-architect": { create_spec: { output_location: ".claude/crunch/42/spec.md" } },
+      orchestrator: { merge_findings: { output_location: ".claude/crunch/none/outputs/implementing-report.md" } },
+    });
+    expect([...outputFiles(described)]).toEqual(
+      ["implementing", "e2e", "docs"].map((phase) => [
+        `.claude/crunch/none/outputs/${phase}-report.md`,
+        `Report of ${phase}\n`,
+      ]),
+    );
+  });
+
+  test("prerequisites and warnings say what is missing and what changed", () => {
+    const { planes, ...rest } = checkpoint();
+    const issue = { number: 42, title: "JWT", body: "Refresh.", labels: [], state: "open", updatedAt: AT } as const;
+    const ready = { ...state, conflicts: [], issue };
+    const recoveryOf = (values: CrunchState, change: Partial<Planes>) =>
+      written({
+        ...rest,
+        planes: { ...planes, context: { values: values as object as JsonObject, tokens: {} }, ...change },
+      }).document["recovery_info"];
+    expect(recoveryOf(ready, {})).toMatchObject({ prerequisites_met: true, warnings: [] });
+    const promised = { ...graph, nodes: graph.nodes.map((one) => ({ ...one, outputs: ["plan"] })) };
+    const failed = stepGraph(promised, { kind: "fail", node: "code", at: AT, error: "no", final: true });
+    expect(
+      recoveryOf(
+        { ...state, issue, outputs: [] },
+        {
+          position: { ...planes.position, graph: failed },
+          inputs: { ...planes.inputs, issue: { ...issue, body: "Rotate." }, base: "c1" },
+        },
+      ),
+    ).toMatchObject({
+      prerequisites_met: false,
+      warnings: [
+        "Node code failed",
+        "The output of node spec is missing: plan",
+        "Conflict CONF-1 is not resolved",
+        "The issue was edited during the run",
+        "The base main moved during the run",
+      ],
+    });
   });
 
   test("the graph of the phase before is not told as this one's", () => {
@@ -262,7 +347,7 @@ describe("imported again", () => {
     expect(back.trigger).toBe("batch_complete");
     // No extension may become outdated when the run advances.
     expect(Object.keys(back.planes.extensions)).toEqual(["crunch"]);
-    const again = describeCrunchRun(back);
+    const again = describeCrunchRun(back, RUN);
     expect(encodeCrunch(again).bytes).toEqual(encodeCrunch({ ...again, original: null }).bytes);
   });
 

@@ -2,15 +2,19 @@
 // the full state.
 
 import { isWaiting, stateOf } from "@holdfast/core/graph-state";
-import type { Json, JsonObject } from "@holdfast/core/json";
+import type { Planes } from "@holdfast/core/checkpoint";
+import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
+import type { Run } from "@holdfast/core/run";
 import { HOLDFAST_MEMBER, defaultRecovery, encodeGraph } from "@holdfast/formats/crunch-document";
 import { phaseWord } from "@holdfast/formats/crunch-words";
 import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
-import { capturedEntries } from "./knowledge.ts";
+import { oneLine } from "../text.ts";
+import { type PendingCapture, capturedEntries } from "./knowledge.ts";
 import { awaitingMessages, pendingMessages } from "./message-log.ts";
-import { parsePhase, stateLabel } from "./phases.ts";
+import { isCrunchStage, stageAfter } from "./options.ts";
+import { parsePhase, replaceStateLabel, stateLabel } from "./phases.ts";
 import { type AgentOutput, type CrunchState, parseCrunchEvent, parseCrunchState, reduceCrunch } from "./state.ts";
 import { type Team, memberCounts } from "./team.ts";
 
@@ -24,12 +28,49 @@ interface CrunchRun {
 }
 
 /** Adds what a document of the run says beyond its planes. Another checkpoint is returned unchanged. */
-export function describeCrunchRun(checkpoint: ExternalCheckpoint): ExternalCheckpoint {
+export function describeCrunchRun(
+  checkpoint: ExternalCheckpoint,
+  run: Pick<Run, "id" | "createdAt">,
+): ExternalCheckpoint {
   const live = readCrunchRun(checkpoint);
   if (live === null) return checkpoint;
-  // The run's own branch, even before a worktree has it checked out.
-  const { branch } = live.state;
-  return { ...checkpoint, described: { stage: live.phase, branch, members: documentMembers(live) } };
+  const { planes } = checkpoint;
+  const members = { session_id: sessionOf(run, planes), ...documentMembers(live, planes) };
+  return { ...checkpoint, described: { stage: live.phase, issue: issueMember(live, planes), members } };
+}
+
+/** The session of the imported document, or an id that is the same in every document of the run. */
+function sessionOf({ id, createdAt }: Pick<Run, "id" | "createdAt">, { extensions }: Planes): string {
+  const imported = isJsonObject(extensions["crunch"]) ? extensions["crunch"]["session_id"] : undefined;
+  if (typeof imported === "string") return imported;
+  const hash = sha256(JSON.stringify([id, createdAt]));
+  // A UUID of version 8, whose content is free.
+  return [
+    hash.slice(0, 8),
+    hash.slice(8, 12),
+    `8${hash.slice(13, 16)}`,
+    `a${hash.slice(17, 20)}`,
+    hash.slice(20, 32),
+  ].join("-");
+}
+
+/**
+ * The issue as the run knows it, with the state label that the phase sets at the forge, so that crunch's check of the
+ * labels finds no difference. The branch is the run's own, even before a worktree has it checked out.
+ */
+function issueMember({ state, phase }: CrunchRun, { inputs }: Planes): JsonObject {
+  const issue = inputs.issue ?? state.issue;
+  const known = parsePhase(phase);
+  const branch = state.branch === null ? {} : { branch: state.branch };
+  if (issue === null) return branch;
+  const { title, body, labels, assignees } = issue;
+  return {
+    title,
+    body,
+    labels: known === null ? labels : replaceStateLabel(labels, known),
+    ...(assignees === undefined ? {} : { assignees }),
+    ...branch,
+  };
 }
 
 /** Returns null if the checkpoint belongs to another workflow or to a document without this state. */
@@ -69,13 +110,13 @@ function encodeHoldfastMember({ state, position }: CrunchRun): JsonObject {
 }
 
 /** Derives crunch's own members from the run's state, so that none can be out of date. */
-function documentMembers(live: CrunchRun): JsonObject {
+function documentMembers(live: CrunchRun, planes: Planes): JsonObject {
   const { state, position } = live;
   return {
     workflow_state: stateMember(live),
     team_state: teamMember(live),
     execution_graph: position.graph === null ? {} : encodeGraph(position.graph),
-    agent_outputs: outputsMember(state.outputs),
+    agent_outputs: outputsMember(state),
     acp_state: {
       pending_messages: pendingMessages(state.messages).map(({ id }) => id),
       awaiting_response: awaitingMessages(state.messages).map(({ id }) => id),
@@ -84,11 +125,16 @@ function documentMembers(live: CrunchRun): JsonObject {
     knowledge_context: {
       injected_entries: [...new Set(state.knowledge.injected.flatMap(({ entries }) => entries))],
       captured_entries: [...capturedEntries(state.knowledge)],
-      pending_captures: state.knowledge.pending.map(({ name, type, tags }) => ({ name, type, tags })),
+      pending_captures: state.knowledge.pending.map(captureMember),
     },
-    recovery_info: recoveryMember(live),
+    recovery_info: recoveryMember(live, planes),
     [HOLDFAST_MEMBER]: encodeHoldfastMember(live),
   };
+}
+
+/** An imported capture of which only the id is known stays that id. */
+function captureMember({ name, type, content, tags }: PendingCapture): Json {
+  return content === "" ? name : { name, type, content, tags };
 }
 
 function stateMember({ state, phase }: CrunchRun): JsonObject {
@@ -139,9 +185,9 @@ function withPlanned({ state, position, phase }: CrunchRun): Team | null {
  * Outputs by agent and action. If an agent performed an action for several nodes or phases, each output gets its own
  * name.
  */
-function outputsMember(outputs: readonly AgentOutput[]): JsonObject {
+function outputsMember(state: CrunchState): JsonObject {
   const byAgent: Record<string, Record<string, Json>> = {};
-  for (const output of outputs) {
+  for (const output of state.outputs) {
     const actions = (byAgent[output.agent] ??= {});
     const { action, node, phase } = output;
     const names = [action, `${action} (${node})`, `${action} (${phase}/${node})`];
@@ -149,16 +195,81 @@ function outputsMember(outputs: readonly AgentOutput[]): JsonObject {
     actions[name] = {
       completed_at: output.completedAt,
       output_summary: output.summary,
-      output_location: output.location,
-      node,
+      output_location: output.location ?? outputFile(state, output),
+      ...(node === "" ? {} : { node }),
     };
   }
   return byAgent;
 }
 
-function recoveryMember({ position, phase }: CrunchRun): JsonObject {
-  const usual = defaultRecovery({ ...position, stage: phase });
-  if (position.stage === "fatal")
-    return { ...usual, can_resume: false, warnings: [position.reason ?? "The run failed"] };
-  return position.stage === "done" ? { ...usual, can_resume: false, warnings: ["The run is done"] } : usual;
+/** Where the layout writes an output that the agent put into no file of its own, relative to the repository. */
+function outputFile({ issue }: Pick<CrunchState, "issue">, { phase, node, action }: AgentOutput): string {
+  const name = `${phase}-${node || action}`.replaceAll(/[^\w.-]+/g, "-").slice(0, 100);
+  return `.claude/crunch/${issue?.number ?? "none"}/outputs/${name}.md`;
 }
+
+/** The outputs that the layout writes to files of its own, by path. Their documents name these paths. */
+export function outputFiles({ described }: ExternalCheckpoint): ReadonlyMap<string, string> {
+  const kept = described?.members[HOLDFAST_MEMBER];
+  const values = isJsonObject(kept) && isJsonObject(kept["values"]) ? kept["values"] : null;
+  if (values === null) return new Map();
+  const state = parseCrunchState(values);
+  const own = state.outputs.filter(({ location }) => location === null);
+  return new Map(own.map((output) => [outputFile(state, output), `${output.delivered ?? output.summary}\n`]));
+}
+
+function recoveryMember(live: CrunchRun, planes: Planes): JsonObject {
+  const { position, phase } = live;
+  const unmet = unmetPrerequisites(live);
+  const stopped = position.stage === "stopped" && isCrunchStage(phase) ? stageAfter(phase) : null;
+  const usual = {
+    ...defaultRecovery(stopped === null ? { ...position, stage: phase } : { stage: stopped, graph: null }),
+    prerequisites_met: unmet.length === 0,
+    warnings: [...unmet, ...changedSince(live, planes)],
+  };
+  const { warnings } = usual;
+  if (position.stage === "fatal")
+    return { ...usual, can_resume: false, warnings: [position.reason ?? "The run failed", ...warnings] };
+  if (position.stage === "done") return { ...usual, can_resume: false, warnings: ["The run is done", ...warnings] };
+  return usual;
+}
+
+/** What the phase needs and the run does not have. */
+function unmetPrerequisites({ state, position, phase }: CrunchRun): readonly string[] {
+  const isPrepared = state.issue !== null && state.base !== null && state.branch !== null;
+  const { graph } = position;
+  const nodes = (graph?.nodes ?? []).map((node) => ({ ...node, status: graph?.states[node.id]?.status ?? "pending" }));
+  const delivered = new Set(state.outputs.filter((output) => output.phase === phase).map(({ node }) => node));
+  return [
+    ...(isPrepared || phase === "enrich" ? [] : ["The issue, its branch or the base is not known"]),
+    ...nodes.filter(({ status }) => status === "failed").map(({ id }) => `Node ${id} failed`),
+    ...nodes.filter(({ status }) => status === "unknown").map(({ id }) => `The outcome of node ${id} is not known`),
+    ...nodes
+      .filter(({ id, status, outputs }) => status === "complete" && outputs.length > 0 && !delivered.has(id))
+      .map(({ id, outputs }) => `The output of node ${id} is missing: ${outputs.join(", ")}`),
+    ...state.conflicts
+      .filter(({ resolution }) => resolution === null)
+      .map(({ id }) => `Conflict ${id} is not resolved`),
+    ...awaitingMessages(state.messages).flatMap((message) =>
+      message.type === "ESCALATE" ? [`Waiting for an answer: ${oneLine(message.payload.decisionNeeded, 200)}`] : [],
+    ),
+  ];
+}
+
+/** What differs from the beginning of the run, or is in no commit. */
+function changedSince({ state }: CrunchRun, { inputs, files }: Planes): readonly string[] {
+  const { issue, base } = state;
+  const isEdited =
+    issue !== null && inputs.issue !== null && (issue.title !== inputs.issue.title || issue.body !== inputs.issue.body);
+  const isMoved = base !== null && inputs.base !== null && inputs.base !== base.commit;
+  const count = files?.artifactCount ?? 0;
+  const names = (files?.artifacts ?? []).slice(0, NAMED_FILES).map(({ path }) => path);
+  const more = count > names.length ? `, and ${count - names.length} more` : "";
+  return [
+    ...(isEdited ? ["The issue was edited during the run"] : []),
+    ...(isMoved ? [`The base ${base.branch} moved during the run`] : []),
+    ...(count === 0 ? [] : [`Not committed: ${oneLine(names.join(", "), 500)}${more}`]),
+  ];
+}
+
+const NAMED_FILES = 10;

@@ -99,6 +99,10 @@ export function knowledgeId(params: {
   return `${stem}-${hash}`;
 }
 
+export function isKnowledgeId(text: string): boolean {
+  return /^KE-[\w-]{1,190}$/.test(text);
+}
+
 /** Differences in white space and line ends do not make new knowledge. */
 function plainContent(content: string): string {
   return content.normalize("NFC").trim().replaceAll(/\s+/g, " ");
@@ -116,7 +120,9 @@ function entryOf(params: {
   const { capture, at, log } = params;
   const { type, content, tags, source } = capture;
   return {
-    id: knowledgeId({ type, at, content, taken: new Set(log.entries.map((entry) => entry.id)) }),
+    id: isKnowledgeId(capture.name)
+      ? capture.name
+      : knowledgeId({ type, at, content, taken: new Set(log.entries.map((entry) => entry.id)) }),
     type,
     createdAt: at,
     updatedAt: at,
@@ -239,7 +245,10 @@ export const CAPTURE_SHAPE = object({
   source: SOURCE_SHAPE,
   issue: count,
 });
-/** Knowledge that is planned but not captured yet. Its name is unique within the run. */
+/**
+ * Knowledge that is planned but not captured yet. Its name is unique within the run. A name that is an entry's id comes
+ * from an imported document: the entry gets this id.
+ */
 export type PendingCapture = TypeOf<typeof CAPTURE_SHAPE>;
 
 export const KNOWLEDGE_SHAPE = object({

@@ -30,7 +30,7 @@ import {
 import { LEFT_BEHIND, assertInside, mirrorCheckpoints, resolveInside, writeDocument } from "../layout-files.ts";
 import { Mirror, encodeCheckpoint, uniqueLosses } from "../mirror.ts";
 import type { EncodedCheckpoint, LayoutLocation, WorkflowLayout, WriteResult } from "../plugin.ts";
-import { describeCrunchRun } from "./document-members.ts";
+import { describeCrunchRun, outputFiles } from "./document-members.ts";
 
 export const crunchLayout: WorkflowLayout = {
   describe: describeCrunchRun,
@@ -71,11 +71,34 @@ function directoryWriter(root: string): (run: RunSummary, fresh: readonly Checkp
     if (first === undefined) return { paths: [], removed: [], losses };
     const directory = checkpointDirectoryFor(root, config, first.external);
     assertInside(root, directory);
+    // A document names its outputs, so they are written first.
+    const outputs = writeOutputs(root, wanted);
     const add = wanted.map(({ external }) => external);
     const written = writeCrunchDirectory({ directory, add, config, ours, hide: own, reader });
     const encoded = wanted.flatMap((one) => one.encoded.losses);
-    return { ...written, losses: uniqueLosses([...losses, ...encoded, ...written.losses]) };
+    return {
+      ...written,
+      paths: [...outputs, ...written.paths],
+      losses: uniqueLosses([...losses, ...encoded, ...written.losses]),
+    };
   };
+}
+
+/** Writes the outputs that are in no file of the repository. A later checkpoint has the newer text of a repeated node. */
+function writeOutputs(root: string, wanted: readonly EncodedCheckpoint[]): readonly string[] {
+  const files = new Map(wanted.flatMap(({ external }) => [...outputFiles(external)]));
+  return [...files].flatMap(([relative, text]) => {
+    const path = resolveInside(root, relative);
+    const directory = dirname(path);
+    assertInside(root, directory);
+    const documents = [
+      { path: join(directory, ".gitignore"), text: "*\n" },
+      { path, text },
+    ];
+    return documents.flatMap(
+      (one) => writeDocument({ bytes: new TextEncoder().encode(one.text), losses: [] }, one.path).paths,
+    );
+  });
 }
 
 /**

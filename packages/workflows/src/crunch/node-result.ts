@@ -59,6 +59,20 @@ export function resultOf(params: {
   };
 }
 
+/** The result of a node whose output an imported document has. */
+export function importedResult(node: string, summary: string): NodeResult {
+  return {
+    of: `imported/${node}`,
+    status: "SUCCESS",
+    summary,
+    findings: [],
+    recommendations: [],
+    sideWorktree: null,
+    escalate: null,
+    abort: null,
+  };
+}
+
 /** The other events request an action, which the engine performs. */
 export function isForAgents(event: BroadcastPayload["event"]): boolean {
   return event === "CONTEXT_UPDATE" || event === "PHASE_CHANGE";

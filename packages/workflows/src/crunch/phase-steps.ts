@@ -79,7 +79,8 @@ export async function findPlace(work: CrunchDependencies, context: CrunchContext
   const forge = await requireForge(work, context);
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
-  if (context.state.adopted === true) {
+  const isFollowed = context.position.stageAttempt.steps["branch-followed"] !== undefined;
+  if (context.state.adopted === true || isFollowed) {
     await followPushed(context, worktree, { at });
     await recordEvent(context, "branch-followed", { kind: "branch_followed" });
   }

@@ -1,6 +1,8 @@
 // The crunch workflow as a plug-in: created from options, continued from an imported checkpoint, and given a later target.
 
+import type { Planes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { HOLDFAST_MEMBER } from "@holdfast/formats/crunch-document";
 import { branchNamedIn, sourceDocumentOf } from "@holdfast/formats/format";
 import { type HoldfastError, usageError } from "@holdfast/platform/error";
 import {
@@ -14,15 +16,17 @@ import {
 import {
   CRUNCH_PROMPTS,
   type CrunchOptions,
+  type CrunchStage,
   crunchOptionsJson,
   isCrunchStage,
   parseCrunchOptions,
   stageAfter,
 } from "./options.ts";
+import { adoptCrunchState } from "./adopt-state.ts";
 import { checkCrunchSettings } from "./layout.ts";
 import { lastCompletedPhase } from "./phase-steps.ts";
 import { isAtOrPast } from "./phases.ts";
-import { adoptCrunchState, crunchWorkflow } from "./workflow.ts";
+import { crunchWorkflow } from "./workflow.ts";
 
 export const crunchPlugin: WorkflowPlugin = {
   name: "crunch",
@@ -53,7 +57,13 @@ export const crunchPlugin: WorkflowPlugin = {
     const { planes } = checkpoint;
     const { settings } = planes.context.values;
     const options = parseCrunchOptions({ ...given, ...(settings === undefined ? {} : { settings }), ...limits });
-    const { stage } = planes.position;
+    const { stage, iteration } = planes.position;
+    const finished = finishedPhase(planes);
+    if (finished !== null && finished !== "ready-to-merge" && isAtOrPast(finished, options.target))
+      throw usageError(
+        `Run ${run.id} has finished ${finished}, and its target is ${options.target}`,
+        `Name a later phase: \`holdfast resume ${run.id} --target ready-to-merge\`.`,
+      );
     if (Object.hasOwn(limits, "target") && isPast(stage, options.target))
       throw pastTarget(run.id, stage, options.target);
     return {
@@ -62,6 +72,7 @@ export const crunchPlugin: WorkflowPlugin = {
       agent,
       base: options.baseBranch,
       branch: branchNamedIn(planes.extensions),
+      ...(finished === null ? {} : { enters: entryAfter(finished, iteration) }),
       refusal: refusalOf(sourceDocumentOf(planes)?.document ?? {}),
       async prepare(root) {
         const state = await adoptCrunchState({ adapters, options, planes, issue, root });
@@ -74,6 +85,17 @@ export const crunchPlugin: WorkflowPlugin = {
   },
 };
 
+/**
+ * The phase that a document of a stopped run names: it has finished, and is not executed again. null: the run had not
+ * stopped, or another tool has changed the phase since.
+ */
+function finishedPhase(planes: Planes): CrunchStage | null {
+  const kept = objectIn(sourceDocumentOf(planes)?.document?.[HOLDFAST_MEMBER]);
+  if (objectIn(kept["position"])["stage"] !== "stopped") return null;
+  const phase = lastCompletedPhase(planes.context.values);
+  return phase === planes.position.stage ? phase : null;
+}
+
 /** Sets another target phase. A run that stopped at its target continues at the following phase. */
 const changeTarget: ChangeLimit = ({ run, planes, value }) => {
   const { config, position, context } = planes;
@@ -85,7 +107,7 @@ const changeTarget: ChangeLimit = ({ run, planes, value }) => {
   if (at !== null && isPast(at, target)) throw pastTarget(run.id, at, target);
   return {
     options: crunchOptionsJson({ ...options, target }),
-    continuesAt: stopped === null ? null : entryOf(stageAfter(stopped), position.iteration),
+    continuesAt: stopped === null ? null : entryAfter(stopped, position.iteration),
     reason: `The target is ${target} instead of ${options.target}`,
   };
 };
@@ -114,7 +136,9 @@ function refusalOf(document: JsonObject): string | null {
         .join("; ");
 }
 
-function entryOf(stage: string, iteration: number): StageEntry {
+/** Where a run continues that stopped at a phase: the next one. The last phase itself waits for the merge. */
+function entryAfter(stopped: CrunchStage, iteration: number): StageEntry {
+  const stage = stopped === "ready-to-merge" ? stopped : stageAfter(stopped);
   return { stage, iteration: stage === "implementing" ? iteration + 1 : iteration };
 }
 

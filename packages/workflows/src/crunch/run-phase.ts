@@ -1,21 +1,22 @@
 // Runs the graph of a crunch phase with its team, decides how the phase ends, and passes knowledge between runs.
 
 import type { Adapters } from "@holdfast/core/adapters";
-import type { Graph } from "@holdfast/core/graph";
+import type { Graph, NodeState } from "@holdfast/core/graph";
 import { stateOf } from "@holdfast/core/graph-state";
 import { type Json, isJsonObject } from "@holdfast/core/json";
 import { type GraphEnd, runGraph } from "@holdfast/core/run-graph";
 import { COORDINATOR, type PhaseContext, askUser } from "./ask.ts";
 import { type KnowledgeEntry, type PendingCapture, injectedEntries, selectKnowledge } from "./knowledge.ts";
-import type { Finding } from "./messages.ts";
-import { abortReason, completedResults } from "./node-result.ts";
+import type { Finding, Message } from "./messages.ts";
+import { awaitingMessages, pendingMessages } from "./message-log.ts";
+import { abortReason, completedResults, importedResult } from "./node-result.ts";
 import { type CrunchContext, type CrunchDependencies, type Place, requireSetup, recordEvent } from "./phase-steps.ts";
 import type { Phase } from "./phases.ts";
-import { composeTeam, detectLanguages, planPhaseGraph } from "./plan-team.ts";
+import { composeTeam, detectLanguages, editsFiles, planPhaseGraph } from "./plan-team.ts";
 import { mergeAbortReason, runNodeAttempt } from "./run-node.ts";
 import type { GraphPhase } from "./settings.ts";
-import { settleBatch } from "./settle-batch.ts";
-import { parseCrunchState } from "./state.ts";
+import { settleBatch, settleImported } from "./settle-batch.ts";
+import { type AgentOutput, parseCrunchState } from "./state.ts";
 import type { Team } from "./team.ts";
 
 type PhaseEnd =
@@ -40,7 +41,9 @@ export async function runPhase(
   if (phase === "enrich" || phase === "implementing")
     await injectKnowledge(work, context, { phase, tags: team.domains, at: place.at });
   const given: PhaseContext = { work, context, phase, team, sideWorktrees: new Map() };
-  const graph = context.graph.now() ?? planGraph(context, { phase, team, at: place.at });
+  await deliverImported(context);
+  await settleImported(given);
+  const graph = await useImported(context, () => planGraph(context, { phase, team, at: place.at }));
   if (graph.nodes.length === 0)
     return { kind: "ended", summary: "", remark: "; no agent had anything to do", failing: null };
   const end = await executeGraph(given, graph);
@@ -63,6 +66,57 @@ async function haveTeam({ adapters }: CrunchDependencies, context: CrunchContext
   const team = composeTeam({ issue, settings, languages, priorFailures, at });
   await recordEvent(context, "team-composed", { kind: "team_composed", team });
   return context.state.team ?? team;
+}
+
+/**
+ * Delivers the messages of an imported document. Requests and questions without an answer are withdrawn: the phase asks
+ * again.
+ */
+async function deliverImported(context: CrunchContext): Promise<void> {
+  const { messages, adopted } = context.state;
+  if (adopted === undefined) return;
+  const left = await context.step("imported-messages", () => {
+    const isQuestion = ({ type }: Message): boolean => type === "REQUEST" || type === "ESCALATE";
+    const pending = pendingMessages(messages);
+    const asked = [...pending.filter(isQuestion), ...awaitingMessages(messages)];
+    return { deliver: idsOf(pending.filter((one) => !isQuestion(one))), withdraw: idsOf(asked) };
+  });
+  for (const id of left.deliver) await recordEvent(context, `delivered:${id}`, { kind: "message_delivered", id });
+  const why = "The session that asked has ended; the phase asks again";
+  for (const id of left.withdraw) await recordEvent(context, `withdrawn:${id}`, { kind: "message_withdrawn", id, why });
+}
+
+function idsOf(messages: readonly Message[]): readonly string[] {
+  return messages.map(({ id }) => id);
+}
+
+/**
+ * Returns the graph of the run, or a new one in which the nodes are complete whose output an imported document has. For
+ * a node that edits files, the output must be here.
+ */
+async function useImported(context: CrunchContext, plan: () => Graph): Promise<Graph> {
+  const graph = context.graph.now() ?? plan();
+  if (context.state.adopted === undefined) return graph;
+  const used = await context.step("imported-outputs", () =>
+    context.graph.now() === null ? importedOutputs(context, graph) : [],
+  );
+  const states: Record<string, NodeState> = {};
+  for (const output of used) {
+    const { node, completedAt: at } = output;
+    await recordEvent(context, `imported:${node}`, { kind: "output_delivered", output });
+    const result = importedResult(node, output.summary);
+    states[node] = { status: "complete", attempt: 1, startedAt: at, endedAt: at, result };
+  }
+  return context.graph.now() ?? { ...graph, states };
+}
+
+function importedOutputs({ state }: CrunchContext, graph: Graph): AgentOutput[] {
+  const imported = state.outputs.filter(({ node, phase }) => node === "" && phase === graph.meta["phase"]);
+  return graph.nodes.flatMap((node) => {
+    const output = imported.find(({ agent, action }) => agent === node.agent && action === node.action);
+    const isHere = output?.delivered !== undefined || !editsFiles(graph, node);
+    return output === undefined || !isHere ? [] : [{ ...output, node: node.id }];
+  });
 }
 
 function planGraph(
@@ -265,9 +319,11 @@ async function injectKnowledge(
   await recordEvent(context, "knowledge-injected", { kind: "knowledge_injected", phase, entries, at });
 }
 
-/** Captures everything that this phase planned, each once. */
+/** Captures everything that this phase planned, each once. What an import names without its content stays pending. */
 async function captureKnowledge(context: CrunchContext, at: string): Promise<void> {
-  const names = await context.step("captures", () => context.state.knowledge.pending.map(({ name }) => name));
+  const names = await context.step("captures", () =>
+    context.state.knowledge.pending.flatMap(({ name, content }) => (content === "" ? [] : [name])),
+  );
   for (const name of names) await recordEvent(context, `captured:${name}`, { kind: "knowledge_captured", name, at });
 }
 

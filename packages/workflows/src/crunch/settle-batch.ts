@@ -20,6 +20,7 @@ import {
   positionsAfter,
 } from "./conflicts.ts";
 import type { Conflict, ConflictPosition } from "./messages.ts";
+import { isImported } from "./adopt-state.ts";
 import { debatePrompt } from "./node-prompt.ts";
 import { completedResults } from "./node-result.ts";
 import { type CrunchContext, isoNow, requireSetup, recordEvent } from "./phase-steps.ts";
@@ -38,6 +39,23 @@ export async function settleBatch(given: PhaseContext, batch: EndedBatch): Promi
   for (const detected of await findConflicts(given, graph, batch))
     await settleConflict(given, { detected, naming: (part) => batch.name(`${shortId(detected)}-${part}`) });
   await takeCheckpoint(given, "batch_complete", `${given.phase}, batch ${batch.number}`);
+}
+
+/** Asks the user about the conflicts of an imported document, which names them without the agents' positions. */
+export async function settleImported(given: PhaseContext): Promise<void> {
+  const { context } = given;
+  if (context.state.adopted === undefined) return;
+  const { settings } = requireSetup(context);
+  const open = await context.step("imported-conflicts", () =>
+    context.state.conflicts.filter((one) => one.resolution === null && isImported(one)),
+  );
+  for (const conflict of open) {
+    const naming: StepNaming = (part) => `imported-${conflict.id}-${part}`;
+    const question = `The imported checkpoint has a conflict that is not resolved: ${conflict.topic}. What was decided, or what applies?`;
+    const choice = await askUser(given, { naming, from: COORDINATOR, type: "CONFLICT", question, options: [] });
+    await resolve(context, { conflict, naming }, decideByUser(conflict, { choice, by: "user", rules: settings }));
+    await takeCheckpoint(given, "conflict_resolved", conflict.topic);
+  }
 }
 
 /** The conflict id without its time; the hash alone identifies the conflict. */

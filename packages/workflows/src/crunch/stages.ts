@@ -130,6 +130,8 @@ export async function readyToMergeStage(
   context: CrunchContext,
 ): Promise<StageResult<CrunchState>> {
   const place = await findPlace(work, context);
+  const opened = work.options.target === "done" ? openedBefore(context) : null;
+  if (opened !== null) return await awaitMerge(context, place, opened);
   await enterPhase(work, context, { place, phase: "ready-to-merge" });
   const { head } = await commitPhase(context, place, { phase: "ready-to-merge", summary: "" });
   const remote = await checkRemoteBranch(context, place.worktree, { head });
@@ -140,13 +142,22 @@ export async function readyToMergeStage(
     if (REFUSAL_RESPONSE[pushed.refusal.cause] !== "fixable") return fail(reason);
     return { event: "push_refused", reason, feedback: `${reason}.` };
   }
-  const opened = await open(work, context, place);
-  if (opened.kind === "refused") return fail(opened.reason);
-  const { request } = opened;
+  const outcome = await open(work, context, place);
+  if (outcome.kind === "refused") return fail(outcome.reason);
+  const { request } = outcome;
   await recordEvent(context, "pull-request-opened", { kind: "pull_request_opened", pullRequest: request });
   if (work.options.target === "done") return await awaitMerge(context, place, request);
   const reason = `Pull request #${request.number} is open: ${request.url}`;
   return conclude(work.options, { stage: "ready-to-merge", event: "merged", reason });
+}
+
+/**
+ * The pull request of a run that had stopped at it and now has the target done. Its branch may be merged and deleted, so
+ * nothing is pushed again.
+ */
+function openedBefore({ state, position }: CrunchContext): CrunchState["pullRequest"] {
+  const isEntered = position.stageAttempt.steps["phase-entered"] !== undefined;
+  return !isEntered && state.phases.at(-1)?.phase === "ready-to-merge" ? state.pullRequest : null;
 }
 
 type Open =
@@ -191,7 +202,7 @@ async function open(work: CrunchDependencies, context: CrunchContext, { forge, w
 async function awaitMerge(
   context: CrunchContext,
   { forge }: Place,
-  request: OpenedRequest,
+  request: Pick<OpenedRequest, "number" | "url">,
 ): Promise<StageResult<CrunchState>> {
   const found = await callForge(context, () => forge.getPullRequest(request.number));
   const name = `Pull request #${request.number}`;

@@ -50,7 +50,7 @@ import { PHASE_SHAPE, TEAM_SHAPE, TEAM_TASK } from "./team.ts";
 
 export type CrunchIssue = Pick<
   IssueSnapshot,
-  "number" | "title" | "body" | "labels" | "state" | "updatedAt" | "comments"
+  "number" | "title" | "body" | "labels" | "assignees" | "state" | "updatedAt" | "comments"
 >;
 export const initialCrunchState: CrunchState = {
   issue: null,
@@ -200,7 +200,7 @@ function moveTask(state: CrunchState, event: Event<"task_moved">): CrunchState {
   return { ...state, team: { ...state.team, tasks } };
 }
 
-/** A repeated node replaces its earlier output. */
+/** A repeated node replaces its earlier output. An imported output has no node until a graph has one for it. */
 function deliverOutput(state: CrunchState, event: Event<"output_delivered">): CrunchState {
   const { output } = event;
   const at = state.outputs.findIndex(
@@ -208,7 +208,7 @@ function deliverOutput(state: CrunchState, event: Event<"output_delivered">): Cr
       one.agent === output.agent &&
       one.action === output.action &&
       one.phase === output.phase &&
-      one.node === output.node,
+      (one.node === output.node || one.node === ""),
   );
   return { ...state, outputs: at === -1 ? [...state.outputs, output] : state.outputs.with(at, output) };
 }

@@ -1,17 +1,11 @@
-// The crunch workflow: its stages, its guard against endless loops, and the adoption of an imported run.
+// The crunch workflow: its stages, and its guard against endless loops.
 
 import type { Adapters } from "@holdfast/core/adapters";
-import type { Planes } from "@holdfast/core/checkpoint";
 import type { JsonObject } from "@holdfast/core/json";
 import { type Position, bump, counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import { type RunNaming, type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
-import { HoldfastError } from "@holdfast/platform/error";
-import { findBase } from "../branch.ts";
-import { fetchImportedIssue } from "../forge.ts";
-import { loadTemplates } from "../prompts.ts";
-import { OUTPUT_DIRECTORY } from "../worktree.ts";
-import { CRUNCH_PROMPTS, CRUNCH_SHAPE, type CrunchOptions } from "./options.ts";
+import { CRUNCH_SHAPE, type CrunchOptions } from "./options.ts";
 import type { CrunchContext, CrunchDependencies } from "./phase-steps.ts";
 import { branchName, crunchFreshness } from "./phases.ts";
 import {
@@ -107,40 +101,4 @@ function fatal<S extends JsonObject>(
   reason: string,
 ) {
   return { position, result: { ...result, event: "fatal", reason } };
-}
-
-/**
- * Builds the state of an imported run that may be past the first phase. Team, messages, conflicts and knowledge come
- * from the document if Holdfast wrote it. Crunch's own documents only name them, so they start empty. A missing issue
- * and the base are read as they are now.
- */
-export async function adoptCrunchState(params: {
-  readonly adapters: Adapters;
-  readonly options: CrunchOptions;
-  readonly planes: Pick<Planes, "context">;
-  readonly issue: number;
-  /** The worktree in which the run continues. */
-  readonly root: string;
-}): Promise<CrunchState> {
-  const { adapters, options, root } = params;
-  const { forge, issue } = await fetchImportedIssue(adapters, params.issue);
-  const { values } = params.planes.context;
-  const state = Object.hasOwn(values, "messages") ? parseCrunchState(values) : initialCrunchState;
-  const branch = await adapters.branches.of(root);
-  const found = await findBase({ branch, forge, named: options.baseBranch });
-  if (found.kind === "missing")
-    throw new HoldfastError({ code: "USAGE", message: found.reason, hint: "Name a base branch that is there." });
-  const outputs = adapters.outputs(root);
-  await outputs.hide(OUTPUT_DIRECTORY);
-  const from = await branch.mergeBase({ a: found.base.commit, b: await branch.head() });
-  return {
-    ...state,
-    issue: state.issue ?? { ...issue },
-    base: { branch: found.base.branch, commit: from ?? found.base.commit },
-    branch: branch.name,
-    settings: state.settings ?? options.settings,
-    // A document must not choose the words of the prompts.
-    templates: await loadTemplates(CRUNCH_PROMPTS, options.prompts, outputs),
-    adopted: true,
-  };
 }
