@@ -123,6 +123,13 @@ const geminiSessions: AgentSessions = {
     for (const chat of findChats(location)) if (chat.path !== path) rmSync(chat.path, { force: true });
   },
   tokensIn: (text) => sumTokens(parseChat(text).answers.values()),
+  askedIn: (text, prompt) =>
+    text.split("\n").some((line) => {
+      const record = parseJsonRecord(line);
+      return [record, ...asRecords(asRecord(record["$set"])["messages"])].some(
+        ({ type, content }) => type === "user" && textOf(content).includes(prompt.trim()),
+      );
+    }),
 };
 
 function mainFile(location: TranscriptLocation): string | null {

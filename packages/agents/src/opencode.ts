@@ -295,6 +295,13 @@ const opencodeRecords: SessionReader = {
     const isOwn = [asked, mask(asked)].some((text) => text.trim() === prompt.trim());
     return isOwn && last.text !== "" ? mask(last.text) : null;
   },
+  async asked({ session }, prompt) {
+    const { mask } = createMasking();
+    const messages = (await messagesOf(session)) ?? [];
+    return messages.some(
+      ({ data, text }) => data["role"] === "user" && [text, mask(text)].some((asked) => asked.includes(prompt.trim())),
+    );
+  },
 };
 
 interface Message {

@@ -42,6 +42,7 @@ export function createFileSessions(params: {
     },
     tokensIn,
     answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurn),
+    askedIn: (text, prompt) => hasPrompt(text, prompt, readTurn),
   };
 }
 
@@ -94,6 +95,14 @@ function findCompletedTurn(
     answer = turn.kind === "answer" && turn.text !== "" ? turn.text : null;
   }
   return isOwn ? answer : null;
+}
+
+function hasPrompt(record: string, prompt: string, read: (line: JsonRecord) => TurnRecord | null): boolean {
+  return record.split("\n").some((line) => {
+    const parsed = parseLine(line);
+    const turn = parsed === null ? null : read(parsed);
+    return turn?.kind === "prompt" && turn.text.includes(prompt.trim());
+  });
 }
 
 function parseLine(line: string): JsonRecord | null {

@@ -154,7 +154,14 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
   const answer = answerFile(runSession, call.name);
   // Remove it before the step starts. Otherwise the result of an older attempt could be adopted for this one.
   answer.remove();
-  await beginStep(execution, call.name, { files, estimate, ...(counted === null ? {} : { counted }), ...beside });
+  const sent = opened.prompt.includes(call.prompt) ? {} : { sent: opened.prompt };
+  await beginStep(execution, call.name, {
+    files,
+    estimate,
+    ...(counted === null ? {} : { counted }),
+    ...sent,
+    ...beside,
+  });
   const outputs = runSession.adapters.outputs(trying.workspace.root);
   // Remove stale output files, so that the engine does not collect them as output of this call.
   for (const path of call.collect ?? []) await outputs.remove(path);
@@ -304,7 +311,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
   return {
     outcome: ended.outcome,
     reached: [],
-    opened: { session: sessionOf(execution, call), forkAt: null, prompt: call.prompt },
+    opened: { session: sessionOf(execution, call), forkAt: null, prompt: begun.sent ?? call.prompt },
     before: beganAt(runSession),
     attempt,
     events: new EventRecorder(),
@@ -331,7 +338,7 @@ async function endedInRecord(
 ): Promise<StoredResult["ended"]> {
   const session = own(runSession.attempt.sessions, call.name) ?? null;
   if (session === null || begun.counted === undefined) return null;
-  const { now, text } = await turnOf(agent, { session, cwd: workspace.root }, call.prompt);
+  const { now, text } = await turnOf(agent, { session, cwd: workspace.root }, begun.sent ?? call.prompt);
   if (now === null || text === null) return null;
   const inputTokens = now.input - begun.counted.input;
   const outputTokens = now.output - begun.counted.output;

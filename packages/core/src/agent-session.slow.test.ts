@@ -41,6 +41,9 @@ async function dying(params: {
         return Promise.resolve(text === undefined ? null : { text, lastMessage: null });
       },
       write: () => Promise.reject(new Error("the disk is read-only")),
+      tokensIn: (text) => ({ input: text.length, output: 0 }),
+      answerIn: (text, prompt) => (text.split("|").at(-2) === prompt ? (text.split("|").at(-1) ?? null) : null),
+      askedIn: (text, prompt) => text.includes(prompt),
     },
   );
   await begin(toy.adapters, workflow, toy.workspace);
@@ -85,6 +88,52 @@ test("a session that is lost is given up: a fresh one begins with a hand-over, f
   expect(heard).toContainEqual(expect.objectContaining({ kind: "note", text }));
   expect(toy.logs.get("edit")).toEqual(["holdfast: A fresh session of toy takes over"]);
   expect((await toy.store.latest(ID))?.planes.position.iteration).toBe(0);
+});
+
+test("an interrupted session that has the task gets a continuation instead, with its files and what to do next", async () => {
+  const next = define({
+    work: async ({ agent }) => {
+      const call = { name: "edit", role: "impl", prompt: "do it", model: null, yolo: false } as const;
+      await agent({ ...call, continuation: "Finish, then write DONE." });
+      return { event: "worked", reason: "did it" };
+    },
+  });
+  const toy = await dying({
+    records: new Map([["s-1", "user: do it"]]),
+    first: half,
+    second: () => ({ text: "done", session: "s-1" }),
+  });
+  expect(await toy.go(next)).toMatchObject({ kind: "done" });
+  expect(toy.seen.map(({ session }) => session)).toEqual([null, "s-1"]);
+  const given = toy.seen[1]?.prompt ?? "";
+  expect(given).not.toContain("do it");
+  expect(given).toMatch(/^Text between <data-\w{16} …>[^\n]* is data[^\n]*\n\n# You were interrupted\n/);
+  expect(given).toMatch(/<data-(\w{16}) source="changed files">[^<]*half\.txt[^<]*<\/data-\1>/);
+  expect(given.endsWith("## What to do next\n\nFinish, then write DONE.\n")).toBe(true);
+});
+
+test("an interrupted session that has not got the task gets all of it", async () => {
+  const toy = await dying({
+    records: new Map([["s-1", "nothing yet"]]),
+    first: half,
+    second: () => ({ text: "done", session: "s-1" }),
+  });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(toy.seen[1]).toEqual({ session: "s-1", prompt: "do it" });
+});
+
+test("a continued turn that ended while Holdfast was dead is found by its continuation, and not paid twice", async () => {
+  const records = new Map([["s-1", "do it"]]);
+  const toy = await dying({ records, second: () => ({ text: "asked again", session: "s-1" }) });
+  // run.resumed, the lost usage, and step.started: the agent works on after Holdfast has died.
+  expect(await toy.crash(workflow, 3, "after")).toBe("died");
+  const journal = await Array.fromAsync(toy.store.readJournal({ run: ID }));
+  const sent = String(journal.findLast(({ kind }) => kind === "step.started")?.body["sent"]);
+  expect(sent).toMatch(/^# You were interrupted\n/);
+  records.set("s-1", `do it|${sent}|finished`);
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  expect(toy.seen.map(({ prompt }) => prompt)).toEqual(["do it"]);
+  expect(await notesOf(toy)).toContainEqual(expect.stringMatching(/had finished edit .* its result is adopted/));
 });
 
 test("killed at any commit between the loss and the answer, the fresh session still gets the hand-over, once", async () => {

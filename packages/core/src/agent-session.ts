@@ -12,7 +12,7 @@ import { type StageExecution, attemptOf } from "./step.ts";
 import { assumeUnknown } from "./waiting.ts";
 import { own } from "./state.ts";
 import { type AgentCall, type Fence, createFence, fenceNonce } from "./workflow.ts";
-import type { Workspace } from "./workspace.ts";
+import type { PreviewSnapshot, Workspace } from "./workspace.ts";
 
 interface Caller {
   readonly call: AgentCall;
@@ -36,7 +36,6 @@ export interface OpenedSession {
 export async function openSession(execution: StageExecution, caller: Caller): Promise<OpenedSession> {
   const { runSession } = execution;
   const { call, agent, workspace } = caller;
-  const { prompt } = call;
   const session = sessionOf(execution, call);
   if (session === null) {
     await countLost(execution, caller, null);
@@ -48,9 +47,11 @@ export async function openSession(execution: StageExecution, caller: Caller): Pr
   const counted = inRecord ?? (await agent.records?.tokens({ session, cwd })) ?? null;
   await countLost(execution, caller, counted);
   const plan = planSession({ agent, kept: storedConversation(runSession, call), session, there });
+  const promptFor = async (record: string | null): Promise<string> =>
+    await continuedPrompt(execution, caller, { session, record });
   switch (plan.kind) {
     case "go_on":
-      return { session, forkAt: null, prompt, counted, note: null };
+      return { session, forkAt: null, prompt: await promptFor(there), counted, note: null };
     case "put_back": {
       const isBack = storedConversation(runSession, call)?.rewound !== undefined;
       const note = isBack
@@ -58,13 +59,20 @@ export async function openSession(execution: StageExecution, caller: Caller): Pr
         : `${agent.name} had lost its record of session ${session}: it is put back from the checkpoint`;
       await putRecordBack(execution, agent, { session, cwd, text: plan.text });
       await emitNote(execution.runSession, note);
-      return { session, forkAt: null, prompt, counted: agent.sessions?.tokensIn?.(plan.text) ?? null, note };
+      const tokens = agent.sessions?.tokensIn?.(plan.text) ?? null;
+      return { session, forkAt: null, prompt: await promptFor(plan.text), counted: tokens, note };
     }
     case "fork": {
       const note = `${agent.name} continues from message ${plan.at} of session ${session} in a new session, without the later messages`;
       if (plan.text !== null) await putRecordBack(execution, agent, { session, cwd, text: plan.text });
       await emitNote(execution.runSession, note);
-      return { session, forkAt: plan.at, prompt, counted: null, note };
+      return {
+        session,
+        forkAt: plan.at,
+        prompt: await promptFor(upTo(plan.at, plan.text ?? there)),
+        counted: null,
+        note,
+      };
     }
     case "hand_over": {
       const kept = storedConversation(runSession, call);
@@ -73,6 +81,59 @@ export async function openSession(execution: StageExecution, caller: Caller): Pr
       return await openFresh(execution, caller);
     }
   }
+}
+
+/** The record up to the message at which it is forked. */
+function upTo(message: string, record: string | null): string | null {
+  if (record === null) return null;
+  const end = record.indexOf("\n", record.lastIndexOf(message));
+  return end === -1 ? record : record.slice(0, end);
+}
+
+/**
+ * Returns the prompt for a session that exists. A session that was interrupted in this call and that surely has the
+ * task gets a short continuation. Any other session gets the whole prompt.
+ */
+async function continuedPrompt(
+  execution: StageExecution,
+  { call, agent, workspace }: Caller,
+  { session, record }: { readonly session: string; readonly record: string | null },
+): Promise<string> {
+  const { runSession } = execution;
+  const { name, prompt } = call;
+  // A session that the stage names has not got this prompt yet.
+  if (!Object.hasOwn(runSession.attempt.sessions, name)) return prompt;
+  const isAsked =
+    record === null
+      ? await agent.records?.asked({ session, cwd: workspace.root }, prompt)
+      : agent.sessions?.askedIn?.(record, prompt);
+  if (isAsked !== true) return prompt;
+  const fence = fenceOf(runSession, `${name}/continuation/${attemptOf(execution, name)}`);
+  const files = filesText(await changedFiles(runSession, workspace));
+  const text = [
+    "# You were interrupted",
+    "",
+    "Your work on the task above was cut off in the middle, and continues in the same session. Your files are as you left them. Your last tool",
+    "call may not have ended: a file may be half-written, and a command may have run without its answer being seen. Look before you go on.",
+    "",
+    ...(files === "" ? [] : ["## Files that differ from the last commit", "", fence.data("changed files", files), ""]),
+    "## What to do next",
+    "",
+    call.continuation ?? "Finish the task. Keep what is done, do not start again, and end as the task asks.",
+  ].join("\n");
+  return fence.prompt(`${text.trimEnd()}\n`);
+}
+
+/** The files in the worktree now, and how they differ from the last commit. */
+async function changedFiles(
+  { adapters }: RunSession,
+  workspace: Workspace,
+): Promise<{ readonly files: PreviewSnapshot; readonly diffStat: string | null }> {
+  const files = await workspace.look(snapshotParams(adapters));
+  const { head, tree } = files;
+  const stat = async (from: string): Promise<string | null> =>
+    (await adapters.workspaces?.diff({ from, to: tree, format: "stat" }))?.text ?? null;
+  return { files, diffStat: head === null ? null : await stat(head).catch(() => null) };
 }
 
 /**
@@ -201,13 +262,8 @@ async function openFresh(execution: StageExecution, { call, agent, workspace }: 
   const counted = isCounted ? { input: 0, output: 0 } : null;
   if (!Object.hasOwn(runSession.attempt.sessions, name))
     return { session: null, forkAt: null, prompt, counted, note: null };
-  const { adapters } = runSession;
   const conversation = storedConversation(runSession, call);
-  const files = await workspace.look(snapshotParams(adapters));
-  const { head, tree } = files;
-  const stat = async (from: string): Promise<string | null> =>
-    (await adapters.workspaces?.diff({ from, to: tree, format: "stat" }))?.text ?? null;
-  const diffStat = head === null ? null : await stat(head).catch(() => null);
+  const { files, diffStat } = await changedFiles(runSession, workspace);
   const isOurs = conversation?.agent === agent.name && conversation.session === null;
   // The previous session has seen the fence of this call, and its words are the text inside the fence. So the fence is new.
   const fence = fenceOf(runSession, `${name}/hand-over/${attemptOf(execution, name)}`);

@@ -61,6 +61,11 @@ export interface AgentSessions {
    * else null. It is used for turns that ended after Holdfast died.
    */
   answerIn?(text: string, prompt: string): string | null;
+  /**
+   * Whether the record shows that the agent got this prompt, alone or inside a longer one. Such a session is continued
+   * without the task. Absent: unknown, so the whole task is sent.
+   */
+  askedIn?(text: string, prompt: string): boolean;
 }
 
 /** Reads a session from the agent's own storage. */
@@ -69,6 +74,8 @@ export interface SessionReader {
   tokens(at: SessionPlace): Promise<{ readonly input: number; readonly output: number } | null>;
   /** The final message of a finished turn, like `answerIn`. */
   answer(at: SessionPlace, prompt: string): Promise<string | null>;
+  /** Whether the agent got this prompt, like `askedIn`. */
+  asked(at: SessionPlace, prompt: string): Promise<boolean>;
 }
 
 export interface SessionPlace {

@@ -294,6 +294,7 @@ const runningStep: Shape<RunningStep> = object<RunningStep>({
   estimate: nullable(amounts),
   base: count,
   counted: optional(object<RecordTokens>({ input: count, output: count })),
+  sent: optional(text),
   settled: optional(flag),
 });
 

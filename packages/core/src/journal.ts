@@ -110,6 +110,8 @@ export type StepStarted = {
   readonly files: boolean;
   readonly estimate: Amounts | null;
   readonly counted?: RecordTokens;
+  /** The continuation that an interrupted session got instead of the call's prompt. */
+  readonly sent?: string;
   /** Name of the side worktree in which the agent call works. */
   readonly sideWorktree?: string;
 };

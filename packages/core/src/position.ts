@@ -117,6 +117,8 @@ export interface RunningStep {
   readonly base: number;
   /** Tokens in the agent's own session record when the call began: only what exceeds them belongs to this call. */
   readonly counted?: RecordTokens;
+  /** The continuation that the session got instead of the call's prompt: a finished turn is found by it. */
+  readonly sent?: string;
   /** The usage of this interrupted agent call is already in the budget: the next process does not count it again. */
   readonly settled?: boolean;
 }

@@ -323,12 +323,18 @@ function resume(state: RunState, { counts }: RunResumed): RunState {
 }
 
 function startStep(state: RunState, body: StepStarted): RunState {
-  const { step, files, estimate, counted, sideWorktree } = body;
+  const { step, files, estimate, counted, sent, sideWorktree } = body;
   const { running, sideWorktrees, lost } = fullAttempt(state.position.stageAttempt);
   // The step started again without an end: the first try never reported its cost.
   const unreported = own(running, step)?.estimate ?? null;
   const paid = unreported === null ? state : pay(state, step, unreported);
-  const started: RunningStep = { files, estimate, base: state.sequence, ...(counted === undefined ? {} : { counted }) };
+  const started: RunningStep = {
+    files,
+    estimate,
+    base: state.sequence,
+    ...(counted === undefined ? {} : { counted }),
+    ...(sent === undefined ? {} : { sent }),
+  };
   return withStageAttempt(estimate === null ? paid : withBudget(paid, addReserved(paid.position.budget, estimate)), {
     running: { ...running, [step]: started },
     lost: without(lost, step),
@@ -490,6 +496,7 @@ const startedShape: Shape<StepStarted> = object<StepStarted>({
   files: flag,
   estimate: nullable(amounts),
   counted: optional(object<RecordTokens>({ input: count, output: count })),
+  sent: optional(text),
   sideWorktree: optional(text),
 });
 const interruptedShape: Shape<StepInterrupted> = object<StepInterrupted>({

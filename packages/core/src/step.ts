@@ -271,7 +271,7 @@ async function areComplete(
 export async function beginStep(
   execution: StageExecution,
   name: string,
-  params: Pick<StepStarted, "files" | "estimate" | "counted" | "sideWorktree">,
+  params: Pick<StepStarted, "files" | "estimate" | "counted" | "sent" | "sideWorktree">,
 ): Promise<void> {
   const { runSession } = execution;
   const body: StepStarted = { stageAttempt: runSession.attempt.number, step: name, ...params };

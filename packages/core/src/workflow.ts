@@ -381,6 +381,8 @@ export interface AgentCall {
   readonly name: string;
   readonly role: string;
   readonly prompt: string;
+  /** What an interrupted session of this call does next. It gets this instead of the prompt. Default: finish the task. */
+  readonly continuation?: string;
   /** `provider:model`; null: as configured for the run. */
   readonly model: string | null;
   readonly session?: string | null;

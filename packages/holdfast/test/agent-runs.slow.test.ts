@@ -6,9 +6,11 @@ import { readProcessTable } from "@holdfast/platform/process-tree";
 import {
   CODEX_MODEL,
   GEMINI_MODEL,
+  MODEL,
   REAL_CODEX,
   REAL_GEMINI,
   findRealAgent,
+  openClaudeScene,
   openCodexScene,
   openGeminiScene,
 } from "@holdfast/test-support/agents/real-agents";
@@ -95,6 +97,7 @@ for (const { name, model, found, open, shell, slow, isThere, counted } of sample
       const pull = await forge.forge().findPullRequest(`holdfast/${RUN}`);
       expect(pull).toMatchObject({ state: "open", title: TITLE });
       expect(forge.bare.git("show", `holdfast/${RUN}:greeting.txt`)).toBe("hello\n");
+      assertContinued(server);
       const { input, output, cacheRead } = server.sent();
       const status = JSON.parse((await holdfast.run(["--json", "status", RUN], options)).stdout);
       expect(status.run.budget.spent.tokens).toBe(input + cacheRead + output);
@@ -149,6 +152,7 @@ for (const { name, real } of sampleBySeed([REAL_PI, REAL_COPILOT, REAL_OPENCODE]
       place.server.play(scriptFor(real.shell(commandFor(0)), false));
       const done = await holdfast.run(["resume", RUN], place.options);
       expect(done.status, done.stdout + done.stderr).toBe(0);
+      assertContinued(place.server);
       const { budget } = (await place.json("status", RUN)).run;
       const isUnknown = (budget.spent.uncounted ?? 0) > 0;
       await annotate(`${name}: ${isUnknown ? "unknown" : "counted"}`);
@@ -159,6 +163,42 @@ for (const { name, real } of sampleBySeed([REAL_PI, REAL_COPILOT, REAL_OPENCODE]
       } else expect(budget.spent.tokens).toBe(tokensOf(place.server));
     },
   );
+}
+
+const CLAUDE = {
+  name: "claude",
+  model: MODEL,
+  open: openClaudeScene,
+  shell: (command: string): ModelTool => ({ name: "Bash", input: { command, description: "does the work" } }),
+};
+
+for (const { name, model, open, shell } of sampleBySeed([CLAUDE, { ...REAL_QWEN, name: "qwen" }], 1, "continued")) {
+  const found = findRealAgent(name);
+  test.skipIf(found.kind === "absent")(
+    `the real ${name}, killed with Holdfast in a tool call, continues its session without the whole task`,
+    { timeout: 900_000 },
+    async ({ onTestFinished }) => {
+      const place = await openRun({ open }, scriptFor(shell(commandFor(600)), true), onTestFinished);
+      const { child, ended, until } = place.start("--agent", `${name}:${model}`);
+      await until(() => existsSync(join(place.worktree, "greeting.txt")));
+      child.kill("SIGKILL");
+      await ended;
+      place.server.play(scriptFor(shell(commandFor(0)), false));
+      const done = await holdfast.run(["resume", RUN], place.options);
+      expect(done.status, done.stdout + done.stderr).toBe(0);
+      assertContinued(place.server);
+    },
+  );
+}
+
+/** The model sees the task once, and after it a continuation with the files that were changed and the marker. */
+function assertContinued(server: ModelServer): void {
+  const text = JSON.stringify(server.requests.findLast((request) => request.text.includes("Finish issue"))?.body);
+  expect(text.split("You implement issue #1").length - 1).toBe(1);
+  expect(text.split("# You were interrupted").length - 1).toBe(1);
+  const continuation = text.slice(text.indexOf("# You were interrupted"));
+  for (const part of ["greeting.txt", ".tmp/finalize.txt", "Issue 1 resolved (iteration 1"])
+    expect(continuation).toContain(part);
 }
 
 for (const { name, real } of sampleBySeed([REAL_PI, REAL_COPILOT, REAL_QWEN, REAL_OPENCODE].map(named), 1, "adopted")) {
@@ -223,7 +263,7 @@ function scriptFor(tool: ModelTool, hangs: boolean): ModelScript {
   return {
     rules: [
       { match: /You review a change/, steps: [{ text: JSON.stringify({ scores: SCORES }) }] },
-      { match: /You implement issue/, steps: [{ tool }, end] },
+      { match: /You implement issue|Finish issue/, steps: [{ tool }, end] },
     ],
   };
 }

@@ -114,9 +114,12 @@ function scriptFor(deaths: readonly Moment[]): ModelScript {
   const tool = { name: "Bash", input: { command, description: "does the work" } };
   return {
     rules: [
-      { match: /You review a change/, steps: [{ text: JSON.stringify({ scores: SCORES }), ...fault(0, 0) }] },
       {
-        match: /You implement issue/,
+        match: /You review a change|end as the task asks/,
+        steps: [{ text: JSON.stringify({ scores: SCORES }), ...fault(0, 0) }],
+      },
+      {
+        match: /You implement issue|Finish issue/,
         steps: [
           { tool, ...fault(1, 0) },
           { text: "I wrote greeting.txt.", ...fault(1, 1) },

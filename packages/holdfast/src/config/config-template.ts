@@ -113,6 +113,7 @@ impl:
   #   review: docs/review-prompt.md
   #   simplify: docs/simplify-prompt.md
   #   rebase: docs/rebase-prompt.md
+  #   continue: docs/continue-prompt.md
   # Tags that may begin a pull request's title. Default: a built-in list.
   # tags: [feat, bugfix, docs]
   # Scores that a review must reach.

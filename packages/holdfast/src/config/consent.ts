@@ -154,7 +154,7 @@ const RULES: Rules<FileConfig> = {
       uses: STARTS,
       when: (value) => typeof value !== "string" || !/^\w[\w./-]*$/.test(value),
     },
-    prompts: { impl: prompt, review: prompt, simplify: prompt, rebase: prompt },
+    prompts: { impl: prompt, review: prompt, simplify: prompt, rebase: prompt, continue: prompt },
     // Tags become part of the prompt.
     tags: { danger: "prompt", uses: ["impl"] },
     thresholds: { faithful: "harmless", style: "harmless", docs: "harmless", cornerCases: "harmless" },

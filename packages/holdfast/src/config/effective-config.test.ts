@@ -114,6 +114,7 @@ describe("the file that init writes", () => {
       "impl.prompts.review",
       "impl.prompts.simplify",
       "impl.prompts.rebase",
+      "impl.prompts.continue",
       "impl.tags",
       "ralph.until",
       "errors.retry",

@@ -232,7 +232,9 @@ const configSchema = z.strictObject({
       afterRebase: z.optional(choice(["review", "impl"])),
       gate: z.optional(settingValue("a shell command", nonEmpty)),
       base: z.optional(settingValue("a branch name", nonEmpty)),
-      prompts: z.optional(z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file() })),
+      prompts: z.optional(
+        z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file(), continue: file() }),
+      ),
       tags: z.optional(settingValue("a list of words such as [feat, bugfix]", words)),
       thresholds: z.optional(z.strictObject(thresholdShape())),
     }),

@@ -107,7 +107,7 @@ interface RalphSettings {
 
 const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
 type Dimension = (typeof DIMENSIONS)[number];
-export const PROMPT_ROLES = ["impl", "review", "simplify", "rebase"] as const;
+export const PROMPT_ROLES = ["impl", "review", "simplify", "rebase", "continue"] as const;
 type PromptRole = (typeof PROMPT_ROLES)[number];
 
 export const DEFAULT_WORK: WorkSettings = {
@@ -130,7 +130,7 @@ export const DEFAULT_WORK: WorkSettings = {
     afterRebase: "review",
     gate: null,
     base: null,
-    prompts: { impl: null, review: null, simplify: null, rebase: null },
+    prompts: { impl: null, review: null, simplify: null, rebase: null, continue: null },
     tags: null,
     thresholds: { faithful: 90, style: 85, docs: 85, cornerCases: 85 },
   },
@@ -190,6 +190,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
         review: promptOf("review"),
         simplify: promptOf("simplify"),
         rebase: promptOf("rebase"),
+        continue: promptOf("continue"),
       },
       thresholds: { ...DEFAULT_WORK.impl.thresholds, ...given(impl.thresholds ?? {}) },
     },

@@ -73,6 +73,7 @@ export async function callAgent(
     name: naming("agent"),
     role: asking.role,
     prompt,
+    continuation: requireSetup(context).templates.continue,
     model: modelOf(work, context, agent),
     yolo: work.options.yolo,
     ...(asking.timeoutMs === null ? {} : { timeoutMs: asking.timeoutMs }),

@@ -10,7 +10,7 @@ import { defaultCrunchSettings } from "./default-settings.ts";
 import { ISSUE_TYPES, parsePhase } from "./phases.ts";
 import { type CrunchSettings, SETTINGS_SHAPE } from "./settings.ts";
 
-type CrunchPrompt = "node" | "conflict" | "debate";
+type CrunchPrompt = "node" | "conflict" | "debate" | "continue";
 /** The built-in templates are the files in prompts/. */
 export const CRUNCH_PROMPTS: Prompts<CrunchPrompt> = {
   workflow: "crunch",
@@ -31,6 +31,7 @@ export const CRUNCH_PROMPTS: Prompts<CrunchPrompt> = {
       ],
     },
     conflict: { required: ["files", "task", "diff_section", "reply_form"], optional: [] },
+    continue: { required: [], optional: [] },
     debate: { required: ["topic", "positions", "position_form"], optional: ["about", "round"] },
   },
 };

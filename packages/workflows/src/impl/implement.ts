@@ -31,7 +31,7 @@ const KEPT_CHARACTERS = 16_000;
  */
 export async function implStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { position, state } = context;
-  const { issue, base } = requireSetup(state);
+  const { issue, base, templates } = requireSetup(state);
   const { iteration } = position;
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
@@ -49,6 +49,13 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
     name: "agent",
     role: "impl",
     prompt,
+    continuation: expandTemplate(templates.continue, {
+      issue_no: String(issue.number),
+      issue_file: outputFiles.issue(issue.number),
+      finalize_file: files.finalize,
+      commit_report_file: files.report,
+      marker,
+    }),
     model: work.options.implModel,
     yolo: work.options.yolo,
     ...(work.options.agentTimeoutMs === null ? {} : { timeoutMs: work.options.agentTimeoutMs }),

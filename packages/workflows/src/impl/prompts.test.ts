@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createFence } from "@holdfast/core/workflow";
-import { builtInTemplate } from "../prompts.ts";
+import { builtInTemplate, expandTemplate } from "../prompts.ts";
 import { type ImplPromptParams, baseImplPrompt, implPrompt, simplifyPrompt } from "./implement.ts";
 import { defaultImplOptions } from "./options.ts";
 import { rebasePrompt } from "./rebase.ts";
@@ -40,6 +40,16 @@ describe("as an agent gets them", () => {
       fence,
     });
     expect(prompt).toMatchSnapshot();
+  });
+
+  test("the continuation of an interrupted session", () => {
+    const values = {
+      issue_no: "42",
+      finalize_file: ".tmp/finalize.txt",
+      commit_report_file: ".tmp/commit-report-iter-3.txt",
+      marker: params.marker,
+    };
+    expect(expandTemplate(builtInTemplate("impl", "continue"), values)).toMatchSnapshot();
   });
 
   test("the simplification", () => {

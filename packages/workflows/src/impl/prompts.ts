@@ -2,7 +2,7 @@
 
 import type { Prompts } from "../prompts.ts";
 
-export type PromptRole = "impl" | "review" | "simplify" | "rebase";
+export type PromptRole = "impl" | "review" | "simplify" | "rebase" | "continue";
 
 export const IMPL_PROMPTS: Prompts<PromptRole> = {
   workflow: "impl",
@@ -18,6 +18,10 @@ export const IMPL_PROMPTS: Prompts<PromptRole> = {
         "ci_failure_section",
       ],
       optional: ["issue_title", "tags", "base_branch", "plan_section"],
+    },
+    continue: {
+      required: ["marker", "finalize_file"],
+      optional: ["issue_no", "issue_file", "commit_report_file"],
     },
     review: {
       required: ["issue_no", "issue_text", "diff"],

@@ -51,6 +51,7 @@ export async function iterateStage(work: RalphDependencies, context: RalphContex
     name: "agent",
     role: "iterate",
     prompt,
+    continuation: allTemplates(RALPH_PROMPTS, context.state.templates).continue,
     model: options.model,
     yolo: options.yolo,
     ...(options.agentTimeoutMs === null ? {} : { timeoutMs: options.agentTimeoutMs }),

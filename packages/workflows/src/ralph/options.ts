@@ -59,14 +59,16 @@ export interface Detection {
   readonly burn: number | null;
 }
 
+type RalphPrompt = "iterate" | "continue";
 /** The built-in templates are the files in prompts/. */
-export const RALPH_PROMPTS: Prompts<"iterate"> = {
+export const RALPH_PROMPTS: Prompts<RalphPrompt> = {
   workflow: "ralph",
   table: {
     iterate: {
       required: ["task_section", "criterion_section", "last_check_section", "memory_section", "feedback_section"],
       optional: ["iteration", "max_iterations", "files_now", "learnings_section", "best_section", "warning_section"],
     },
+    continue: { required: [], optional: [] },
   },
 };
 
@@ -114,7 +116,7 @@ export interface RalphOptions {
   readonly attribution: boolean;
   /** null: the default branch of the remote or the forge. */
   readonly baseBranch: string | null;
-  readonly prompts: PromptSources<"iterate">;
+  readonly prompts: PromptSources<RalphPrompt>;
 }
 
 export const defaultRalphOptions: RalphOptions = {
