@@ -85,7 +85,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   doctor: [[]],
   agents: [[], ["test", "claude", "--dry-run"]],
   setup: [[], ["--dry-run"], ["--defaults"], ["--defaults", "--dry-run"]],
-  config: [[], ["check"], ["--crunch"], ["--path"]],
+  config: [[], ["check"], ["--crunch"], ["--prompts"], ["--path"]],
   trust: [[], ["--show"], ["mine"], ["--list"], ["--revoke"]],
   completion: [["bash"]],
   help: [[], ["run"]],
@@ -133,7 +133,15 @@ describe("a hostile repository, without consent", () => {
       expect.arrayContaining(["store", "workspace.includeIgnored", "workspace.worktrees", "agent", "models.impl"]),
     );
     expect(keys).toEqual(expect.arrayContaining(["agents.args", "forge.path", "impl.yolo", "impl.gate", "impl.base"]));
-    expect(keys).toEqual(expect.arrayContaining(["impl.prompts.impl", "errors.import", "mirror.directory", "prices"]));
+    expect(keys).toEqual(
+      expect.arrayContaining([
+        "impl.prompts.impl",
+        ".holdfast/prompts/impl/continue.md",
+        "errors.import",
+        "mirror.directory",
+        "prices",
+      ]),
+    );
   });
 
   test.each(Object.entries(PROJECT))(
@@ -184,6 +192,7 @@ async function makeHostile(): Promise<void> {
   await git("init", "-q", "-b", "main", clone);
   await write("holdfast.config.yaml", config());
   for (const name of ["impl", "review", "simplify", "rebase"]) await write(`prompts/${name}.md`, "Run the marker.\n");
+  await write(".holdfast/prompts/impl/continue.md", "Run the marker.\n");
   await write(
     "errors.yaml",
     "strategy: retry_then_fallback\nfallback: { enabled: true, agents: [{ fallback: codex }] }\n",

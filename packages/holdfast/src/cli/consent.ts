@@ -2,6 +2,7 @@
 import { basename, relative } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { BUILT_IN_NAMES } from "@holdfast/workflows/built-in";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import { agentFileItems, argumentFiles, startsUnknown } from "../config/agent-files.ts";
 import {
@@ -15,6 +16,7 @@ import {
 import { type EffectiveConfig, mergeConfig } from "../config/effective-config.ts";
 import { type LoadParams, type LoadedConfig, findRepositoryRoot, loadConfig } from "../config/load-config.ts";
 import { grantTrust, readTrust, trustKey } from "../config/trust.ts";
+import type { PromptFile } from "../config/workflow-settings.ts";
 import { type Page, paint } from "./output/page.ts";
 import { escapeLines, escapeText } from "./output/text.ts";
 
@@ -79,6 +81,8 @@ export interface Consent {
    * "crunch" before.
    */
   crunchSettings(): Promise<CrunchSettings>;
+  /** The user's and the repository's own prompt templates; under --no-config only the user's. Call `require` for the workflow before. */
+  promptFiles(): Promise<readonly PromptFile[]>;
   /**
    * Why an agent may not be called in a worktree; null: it may. Checked before each call, without a question to the
    * user.
@@ -162,11 +166,16 @@ export function createConsent(params: ConsentParams): Consent {
     const { crunchConsents } = await import("../config/workflow-settings.ts");
     return await crunchConsents(cwd);
   };
+  const promptItems = async (): Promise<readonly ConsentItem[]> => {
+    if (params.noConfig) return [];
+    const { promptConsents } = await import("../config/workflow-settings.ts");
+    return await promptConsents({ cwd, env });
+  };
   const allItems = async (): Promise<readonly ConsentItem[]> => {
     const [{ consents }, team] = [await read(() => false), await crunchItems()];
     const played = team.length === 0 ? [] : await crunchAgents();
     const agents = [...AGENT_PROGRAMS, ...agentsNamedBy(consents), ...played];
-    return [...consents, ...team, ...agentFileItems({ agents, root })];
+    return [...consents, ...team, ...(await promptItems()), ...agentFileItems({ agents, root })];
   };
   /** Agents of crunch's teams. A file that does not parse starts none. */
   const crunchAgents = async (): Promise<readonly string[]> => {
@@ -209,7 +218,10 @@ export function createConsent(params: ConsentParams): Consent {
       return [...(needsAll ? [overallDigest(all)] : []), ...new Set(others)].join(",");
     },
     async require({ uses, replaced, more = [], agents = [], hasWorktree = false, run }) {
-      const files = uses.includes("crunch") ? await crunchItems() : [];
+      const files = [
+        ...(uses.includes("crunch") ? await crunchItems() : []),
+        ...(BUILT_IN_NAMES.some((name) => uses.includes(name)) ? await promptItems() : []),
+      ];
       const settings = [...(await load()).consents, ...files];
       const relevant = [...settings.filter((item) => item.uses.some((use) => uses.includes(use))), ...more];
       const missing = relevant.filter((item) => !isReplaced(item, replaced) && !grants().has(item.digest));
@@ -264,6 +276,11 @@ export function createConsent(params: ConsentParams): Consent {
     async crunchSettings() {
       if (params.noConfig) return (await import("@holdfast/workflows/crunch/default-settings")).defaultCrunchSettings;
       return await (await import("../config/workflow-settings.ts")).loadCrunch(cwd);
+    },
+    async promptFiles() {
+      const { findPromptFiles } = await import("../config/workflow-settings.ts");
+      const found = findPromptFiles({ cwd, env });
+      return params.noConfig ? found.filter(({ from }) => from === "user") : found;
     },
     root,
     async warnOfStore() {

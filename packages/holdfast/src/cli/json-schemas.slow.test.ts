@@ -74,6 +74,7 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["setup --dry-run"],
     ["setup --defaults"],
     ["config"],
+    ["config --prompts"],
     ["config check"],
     ["agents"],
     ["trust"],

@@ -343,6 +343,19 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     strictObject({ path: nullable(string()), ok: boolean(), problems: anyList }),
     strictObject({ path: nullable(string()) }),
     strictObject({ directory: string(), files: anyList }),
+    strictObject({
+      directories: strictObject({ user: string(), repository: string() }),
+      prompts: array(
+        strictObject({
+          workflow: string(),
+          name: string(),
+          from: z.enum(["built-in", "user", "repository", "setting"]),
+          path: nullable(string()),
+          digest: string(),
+          text: string(),
+        }),
+      ),
+    }),
   ]),
   agents: union([
     strictObject({

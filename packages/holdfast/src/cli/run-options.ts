@@ -1,5 +1,4 @@
 /** Turns flags and settings into the request to start a run: workflow, agent, options, limits and mode. */
-import { readFile } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { EXECUTION_MODES, type ExecutionConfig } from "@holdfast/core/checkpoint";
@@ -9,10 +8,11 @@ import type { Budget } from "@holdfast/core/position";
 import type { Work } from "@holdfast/core/run";
 import { MODEL, milliseconds, money } from "@holdfast/formats/setting-values";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
+import { type BuiltInName, DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
 import { parsePhase } from "@holdfast/workflows/crunch/phases";
-import { type ImplSettings, PROMPT_ROLES, type WorkSettings } from "../config/work-settings.ts";
+import type { ImplSettings, WorkSettings } from "../config/work-settings.ts";
 import type { Input } from "./command.ts";
+import type { Consent } from "./consent.ts";
 import { issueNumber } from "./operands.ts";
 import { parseCount } from "./parse-arguments.ts";
 import { readYolo, rejectOtherWorkflowFlags, runSpec } from "./run-flags.ts";
@@ -447,22 +447,13 @@ function atLeastOne(flag: string, text: string): number {
   throw usage(`--${flag} 0 would do nothing`, "Give a number of 1 or more.");
 }
 
-/** Read once, when the run starts: it continues with the same text even if the file changes. */
-export async function readPrompts(settings: ImplSettings): Promise<JsonObject> {
-  const prompts: Record<string, { readonly text: string }> = {};
-  for (const role of PROMPT_ROLES) {
-    const path = settings.prompts[role];
-    if (path === null) continue;
-    try {
-      prompts[role] = { text: await readFile(path, "utf8") };
-    } catch (cause) {
-      throw new HoldfastError({
-        code: "CONFIG_INVALID",
-        message: `The prompt template ${path} cannot be read`,
-        hint: `Check impl.prompts.${role} in holdfast.config.yaml.`,
-        cause,
-      });
-    }
-  }
-  return prompts;
+/** The option `prompts` of a run. The run stores the texts and keeps them, even if a file changes. */
+export async function promptsOf(
+  consent: Pick<Consent, "promptFiles">,
+  workflow: BuiltInName,
+  settings?: Pick<ImplSettings, "prompts">,
+): Promise<JsonObject> {
+  const { readPrompts } = await import("../config/workflow-settings.ts");
+  const own = await readPrompts(workflow, await consent.promptFiles(), settings?.prompts ?? {});
+  return Object.fromEntries(Object.entries(own).map(([name, { text }]) => [name, { text }]));
 }

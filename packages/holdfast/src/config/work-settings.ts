@@ -107,7 +107,7 @@ interface RalphSettings {
 
 const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
 type Dimension = (typeof DIMENSIONS)[number];
-export const PROMPT_ROLES = ["impl", "review", "simplify", "rebase", "continue"] as const;
+const PROMPT_ROLES = ["impl", "review", "simplify", "rebase", "continue"] as const;
 type PromptRole = (typeof PROMPT_ROLES)[number];
 
 export const DEFAULT_WORK: WorkSettings = {

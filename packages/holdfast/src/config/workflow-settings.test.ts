@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { defaultCrunchSettings } from "@holdfast/workflows/crunch/default-settings";
 import { CRUNCH_DIRECTORY } from "@holdfast/workflows/crunch/settings";
 import { crunchTemplate } from "@holdfast/workflows/crunch/settings-files";
-import { loadCrunch } from "./workflow-settings.ts";
+import { PROMPT_DIRECTORY, findPromptFiles, loadCrunch, promptConsents, readPrompts } from "./workflow-settings.ts";
 
 let root = "";
 
@@ -60,4 +60,44 @@ test("a link in a file's place is not followed", async () => {
   await put("team.yaml", "");
   await symlink("/etc/passwd", join(root, CRUNCH_DIRECTORY, "veto.yaml"));
   await expect(loadCrunch(root)).rejects.toMatchObject({ code: "IO_FAILED" });
+});
+
+test("a user's template comes before a setting, and that before the repository's, which needs consent", async () => {
+  const home = join(root, "home");
+  const env = { HOME: home };
+  const write = async (path: string, text: string): Promise<string> => {
+    const file = join(root, path);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, text);
+    return file;
+  };
+  const text = (word: string): string => `${word} {{marker}} {{finalize_file}}`;
+  const setting = await write("named.md", text("setting"));
+  const read = async (named: Readonly<Record<string, string | null>> = {}) =>
+    (await readPrompts("impl", findPromptFiles({ cwd: root, env }), named))["continue"];
+  expect(await read()).toBeUndefined();
+  const ours = await write(`${PROMPT_DIRECTORY}/impl/continue.md`, text("repository"));
+  expect(await read()).toEqual({ from: "repository", path: ours, text: text("repository") });
+  expect(await promptConsents({ cwd: root, env })).toMatchObject([
+    { key: `${PROMPT_DIRECTORY}/impl/continue.md`, danger: "prompt", uses: ["impl"] },
+  ]);
+  expect(await read({ continue: setting })).toMatchObject({ from: "setting" });
+  await write("home/.config/holdfast/prompts/impl/continue.md", text("user"));
+  expect(await read({ continue: setting })).toMatchObject({ from: "user", text: text("user") });
+  expect(await promptConsents({ cwd: root, env })).toEqual([]);
+});
+
+test("a template that lacks a placeholder, and a file that is not a prompt, are refused by name", async () => {
+  const directory = join(root, PROMPT_DIRECTORY, "ralph");
+  await mkdir(directory, { recursive: true });
+  const read = async () => readPrompts("ralph", findPromptFiles({ cwd: root, env: { HOME: root } }), {});
+  await writeFile(join(directory, "iterate.md"), "Do {{task_section}}, {{quickly}}.");
+  await expect(read()).rejects.toMatchObject({
+    code: "CONFIG_INVALID",
+    message: expect.stringContaining(join(directory, "iterate.md")),
+    data: { missing: expect.arrayContaining(["criterion_section"]), unknown: ["quickly"] },
+  });
+  await rm(join(directory, "iterate.md"));
+  await writeFile(join(directory, "iterate.txt"), "x");
+  await expect(read()).rejects.toMatchObject({ code: "CONFIG_INVALID", hint: expect.stringContaining("iterate.md") });
 });

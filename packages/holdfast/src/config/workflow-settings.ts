@@ -1,9 +1,11 @@
-/** Loads the crunch settings of a repository and lists which of their files need consent. */
+/** Loads the crunch settings and the prompt templates of a repository, and lists which of their files need consent. */
 import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
 import { readText } from "@holdfast/formats/setting-values";
 import { HoldfastError } from "@holdfast/platform/error";
 import { fileKind } from "@holdfast/platform/files";
+import { BUILT_IN_NAMES, type BuiltInName, loadPlugin } from "@holdfast/workflows/built-in";
 import { defaultCrunchSettings } from "@holdfast/workflows/crunch/default-settings";
 import { CRUNCH_DIRECTORY, CRUNCH_FILES, type CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import type { CrunchFile, CrunchProblem } from "@holdfast/workflows/crunch/settings-files";
@@ -79,5 +81,99 @@ function invalid(directory: string, problems: readonly CrunchProblem[]): Holdfas
     message: `${CRUNCH_DIRECTORY}${place}${more}`,
     hint: first?.hint ?? "`holdfast config --crunch` prints valid files once this one is fixed or moved.",
     data: { path: directory, problems, excerpt: first?.excerpt ?? "" },
+  });
+}
+
+/** Where a repository, or the user's configuration directory, has its own prompt templates: `WORKFLOW/NAME.md`. */
+export const PROMPT_DIRECTORY = ".holdfast/prompts";
+
+/** A prompt of a workflow, with the template that replaces the built-in one. */
+export interface PromptFile {
+  readonly workflow: BuiltInName;
+  readonly name: string;
+  readonly from: "user" | "repository";
+  readonly path: string;
+  readonly text: string;
+}
+
+interface PromptPlaces {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** `$XDG_CONFIG_HOME/holdfast/prompts`, else `~/.config/holdfast/prompts`. A relative path is ignored, as the XDG standard requires. */
+export function userPromptDirectory(env: PromptPlaces["env"]): string {
+  const config = env["XDG_CONFIG_HOME"] ?? "";
+  const home = env["HOME"] ?? "";
+  const base = isAbsolute(config) ? config : join(isAbsolute(home) ? home : homedir(), ".config");
+  return join(base, "holdfast/prompts");
+}
+
+/** The templates that replace built-in ones: the user's, and the repository's where the user has none. */
+export function findPromptFiles({ cwd, env }: PromptPlaces): readonly PromptFile[] {
+  const places = [
+    { from: "user", directory: userPromptDirectory(env) },
+    { from: "repository", directory: join(findRepositoryRoot(cwd) ?? cwd, PROMPT_DIRECTORY) },
+  ] as const;
+  const found = new Map<string, PromptFile>();
+  for (const { from, directory } of places) {
+    for (const workflow of BUILT_IN_NAMES) {
+      for (const file of namesIn(join(directory, workflow))) {
+        const path = join(directory, workflow, file);
+        const name = file.replace(/\.md$/, "");
+        const key = `${workflow}/${name}`;
+        if (!found.has(key)) found.set(key, { workflow, name, from, path, text: readText(path) });
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+/** A repository's template changes what agents are asked to do, so it needs consent by its bytes. */
+export async function promptConsents(places: PromptPlaces): Promise<readonly ConsentItem[]> {
+  const files = findPromptFiles(places).filter(({ from }) => from === "repository");
+  if (files.length === 0) return [];
+  const { fileItem } = await import("./consent.ts");
+  const root = findRepositoryRoot(places.cwd) ?? places.cwd;
+  return files.map(({ path, text, workflow }) => fileItem({ path, root, text, danger: "prompt", uses: [workflow] }));
+}
+
+/** A template that replaces a built-in one. */
+export type OwnPrompt = Pick<PromptFile, "path" | "text"> & { readonly from: PromptFile["from"] | "setting" };
+
+/**
+ * The own templates of a new run: the user's templates, then the files that `impl.prompts` names, then those of the
+ * repository. Throws CONFIG_INVALID, before any work, for a template without its placeholders and for a file that is not a
+ * prompt: its author meant it to have an effect.
+ */
+export async function readPrompts(
+  workflow: BuiltInName,
+  files: readonly PromptFile[],
+  named: Readonly<Record<string, string | null>>,
+): Promise<Readonly<Record<string, OwnPrompt>>> {
+  const table = (await loadPlugin(workflow))?.prompts.table ?? {};
+  const { checkTemplate } = await import("@holdfast/workflows/prompts");
+  const ours = files.filter((file) => file.workflow === workflow);
+  const stray = ours.find(({ name, path }) => !Object.hasOwn(table, name) || !path.endsWith(`${name}.md`));
+  if (stray !== undefined) throw notPrompt(stray, Object.keys(table));
+  const prompts: Record<string, OwnPrompt> = {};
+  for (const [name, placeholders] of Object.entries(table)) {
+    const own = ours.find((file) => file.name === name);
+    const setting = own?.from === "user" ? null : (named[name] ?? null);
+    const prompt = setting === null ? own : { from: "setting" as const, path: setting, text: readText(setting) };
+    if (prompt === undefined) continue;
+    const { from, path, text } = prompt;
+    checkTemplate({ what: `The prompt template ${path}`, template: text, ...placeholders });
+    prompts[name] = { from, path, text };
+  }
+  return prompts;
+}
+
+function notPrompt({ workflow, path }: PromptFile, names: readonly string[]): HoldfastError {
+  return new HoldfastError({
+    code: "CONFIG_INVALID",
+    message: `${path} is not a prompt of ${workflow}`,
+    hint: `Name it ${names.map((name) => `${name}.md`).join(", ")}, or move it away. \`holdfast config --prompts\` prints all prompts.`,
+    data: { path },
   });
 }

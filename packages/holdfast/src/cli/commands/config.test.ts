@@ -1,5 +1,5 @@
 import { mkdir, readFile, realpath, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
 import { AGE_RULE, DONE_RULE, RETENTION_EXCEPTIONS, configTemplate } from "../../config/config-template.ts";
@@ -74,6 +74,25 @@ test("config --crunch prints files that can be put where they belong, and what i
     status: 2,
     stderr: expect.stringContaining(".holdfast/crunch/veto.yaml:1:"),
   });
+});
+
+test("config --prompts prints every template and its origin; a repository's is in force with consent only", async () => {
+  const show = async (env: Readonly<Record<string, string>> = {}) =>
+    JSON.parse((await holdfast.run(["config", "--prompts", "--json"], { cwd: root, env })).stdout);
+  const { prompts, directories } = await show();
+  expect(prompts.map((one: { workflow: string; name: string }) => `${one.workflow}/${one.name}`)).toContain(
+    "ralph/iterate",
+  );
+  expect(prompts[0]).toMatchObject({ workflow: "impl", name: "impl", from: "built-in", path: null });
+  const path = join(root, directories.repository, "ralph/continue.md");
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, "Go on, quickly.\n");
+  const ofLoop = async (env: Readonly<Record<string, string>> = {}) =>
+    (await show(env)).prompts.find(
+      (one: { workflow: string; name: string }) => one.workflow === "ralph" && one.name === "continue",
+    );
+  expect(await ofLoop({ HOLDFAST_TRUST: "" })).toMatchObject({ from: "built-in" });
+  expect(await ofLoop({ HOLDFAST_TRUST: "1" })).toMatchObject({ from: "repository", path, text: "Go on, quickly.\n" });
 });
 
 test("config check shows each problem where it stands; what would act on it refuses with the first", async () => {

@@ -1,9 +1,12 @@
 /** The `config` command: shows the settings in force and their origins, checks the file, or prints its path. */
 import { basename } from "node:path";
 import type { ConfigProblem } from "@holdfast/formats/settings-file";
+import { sha256 } from "@holdfast/core/json";
+import { BUILT_IN_NAMES, loadPlugin } from "@holdfast/workflows/built-in";
 import { CRUNCH_DIRECTORY } from "@holdfast/workflows/crunch/settings";
 import type { EffectiveConfig, Origin, Setting } from "../../config/effective-config.ts";
 import { findConfig, loadConfig } from "../../config/load-config.ts";
+import type { OwnPrompt } from "../../config/workflow-settings.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import { itemDocument } from "../consent.ts";
 import type { Exit } from "../exit.ts";
@@ -31,19 +34,22 @@ export const spec = {
   flags: {
     path: { type: "boolean", about: "print only the path of the config file" },
     crunch: { type: "boolean", about: "print the files that define crunch's teams, as templates for your own" },
+    prompts: { type: "boolean", about: "print the prompt templates in force, and where to put your own" },
   },
   examples: [
     { line: "holdfast config", about: "list every setting and its origin" },
     { line: "holdfast config check", about: "check the file; exit status 2 if it is not valid" },
     { line: "holdfast config --crunch", about: "print the crunch workflow's agents, tasks and voting rules" },
+    { line: "holdfast config --prompts", about: "print what each workflow tells its agents" },
     { line: 'cat "$(holdfast config --path)"', about: "print the file itself" },
   ],
-  json: '{"path": "..." or null, "settings": [{"key", "value", "origin"}]}; check: {"path", "ok", "problems": [{"line", "column", "message", "hint", "excerpt"}]}; --crunch: {"directory", "files": [{"path", "text"}]}.',
+  json: '{"path": "..." or null, "settings": [{"key", "value", "origin"}]}; check: {"path", "ok", "problems": [{"line", "column", "message", "hint", "excerpt"}]}; --crunch: {"directory", "files": [{"path", "text"}]}; --prompts: {"directories": {"user", "repository"}, "prompts": [{"workflow", "name", "from", "path", "digest", "text"}]}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   if (input.on("path")) return showPath(shell);
   if (input.on("crunch")) return showCrunch(shell);
+  if (input.on("prompts")) return showPrompts(shell);
   if (input.operand(0) === "check") return check(shell);
   const config = await shell.consent.stated();
   const waiting = (await shell.consent.items()).filter(({ trusted }) => !trusted).map(({ item }) => item);
@@ -79,6 +85,50 @@ async function showCrunch(shell: Shell): Promise<Exit> {
   });
   shell.notify(
     `To change one, save an edited copy at its path below the repository's root; the others keep their defaults.`,
+  );
+  return "done";
+}
+
+interface ShownPrompt {
+  readonly workflow: string;
+  readonly name: string;
+  readonly from: OwnPrompt["from"] | "built-in";
+  readonly path: string | null;
+  readonly digest: string;
+  readonly text: string;
+}
+
+/** Shows the template of every prompt. A repository's template without consent is not in force. */
+async function showPrompts(shell: Shell): Promise<Exit> {
+  const [{ PROMPT_DIRECTORY, readPrompts, userPromptDirectory }, { builtInTemplate }] = await Promise.all([
+    import("../../config/workflow-settings.ts"),
+    import("@holdfast/workflows/prompts"),
+  ]);
+  const waiting = new Set((await shell.consent.items()).flatMap(({ item, trusted }) => (trusted ? [] : [item.file])));
+  const files = (await shell.consent.promptFiles()).filter(({ path }) => !waiting.has(path));
+  const { impl } = (await shell.config()).settings.work;
+  const prompts: ShownPrompt[] = [];
+  for (const workflow of BUILT_IN_NAMES) {
+    const own = await readPrompts(workflow, files, workflow === "impl" ? impl.prompts : {});
+    for (const name of Object.keys((await loadPlugin(workflow))?.prompts.table ?? {})) {
+      const builtIn = { from: "built-in", path: null, text: builtInTemplate(workflow, name) } as const;
+      const { from, path, text } = own[name] ?? builtIn;
+      prompts.push({ workflow, name, from, path, digest: sha256(text).slice(0, 12), text });
+    }
+  }
+  const directories = { user: userPromptDirectory(shell.env), repository: PROMPT_DIRECTORY };
+  shell.print({
+    json: () => ({ directories, prompts }),
+    text: () =>
+      prompts
+        .map(({ workflow, name, path, digest, text }) => {
+          const origin = path === null ? "built in" : escapeText(path);
+          return `# ==> ${workflow}/${name}.md (${origin}, ${digest}) <==\n${escapeLines(text)}`;
+        })
+        .join("\n"),
+  });
+  shell.notify(
+    `To change one, save an edited copy below ${escapeText(directories.user)} for all repositories, or below ${PROMPT_DIRECTORY} for this one, which needs consent.`,
   );
   return "done";
 }

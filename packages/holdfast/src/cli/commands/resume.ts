@@ -26,9 +26,9 @@ import { importedItems, rememberTyped, workflowFile, worktreeItems, howImported 
 import { runJson } from "../run-json.ts";
 import {
   modelOf,
+  promptsOf,
   readImportedRunOptions,
   readLimits,
-  readPrompts,
   readSession,
   readWorkflowLimits,
 } from "../run-options.ts";
@@ -334,7 +334,12 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     ...passed,
     signal: shell.signal,
     // An imported run does not store these options; every other run has its own.
-    adopt: { agent: work.agent, options: await importedOptions(shell, summary.workflow, passed.agent, work) },
+    adopt: {
+      agent: work.agent,
+      options: (await holdfast.work.isPendingImport(params))
+        ? await importedOptions(shell, summary.workflow, passed.agent, work)
+        : {},
+    },
     ...(workflow === undefined ? {} : { workflow }),
     ...(wakes === null ? {} : { wakes }),
   };
@@ -387,8 +392,14 @@ async function importedOptions(
   settings: WorkSettings,
 ): Promise<JsonObject> {
   const options = readImportedRunOptions(workflow, agent, settings);
-  if (workflow === "impl") return { ...options, prompts: await readPrompts(settings.impl) };
-  return workflow === "crunch" ? { ...options, settings: await shell.consent.crunchSettings() } : options;
+  // A loop uses the options of its document.
+  if (!isBuiltIn(workflow) || workflow === "ralph") return options;
+  if (workflow === "impl") return { ...options, prompts: await promptsOf(shell.consent, workflow, settings.impl) };
+  return {
+    ...options,
+    prompts: await promptsOf(shell.consent, workflow),
+    settings: await shell.consent.crunchSettings(),
+  };
 }
 
 /** Names the checkpoint that was chosen now, so that a repeated command does the same even if the run has changed. */

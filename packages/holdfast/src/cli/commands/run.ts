@@ -33,8 +33,8 @@ import { runSpec as spec } from "../run-flags.ts";
 import {
   type RunRequest,
   deprecatedFlags,
+  promptsOf,
   readLimits,
-  readPrompts,
   readRalphFiles,
   readRequest,
   readWorkflowLimits,
@@ -278,17 +278,21 @@ const FILE_OPTIONS: Readonly<
   async impl({ shell, request, settings, input }) {
     const path = input.text("plan");
     const plan = path === undefined ? null : { path, text: readPlan(resolve(shell.cwd, path)) };
-    const options = { prompts: await readPrompts(settings), plan };
+    const options = { prompts: await promptsOf(shell.consent, "impl", settings), plan };
     return { options, namesAgents: request.options["implModel"] !== null };
   },
   async crunch({ shell, request }) {
     const settings = withoutAgents(await shell.consent.crunchSettings(), request.agentTyped);
-    return { options: { settings }, namesAgents: Object.values(settings.agents).every(({ agent }) => agent !== null) };
+    const prompts = await promptsOf(shell.consent, "crunch");
+    return {
+      options: { settings, prompts },
+      namesAgents: Object.values(settings.agents).every(({ agent }) => agent !== null),
+    };
   },
   async ralph({ shell, request: { work }, input }) {
     const files = await readRalphFiles(input, (path) => readGiven(resolve(shell.cwd, path)));
     const task = work.kind === "task" ? work.text : work.kind === "issue" ? `Resolve issue #${work.number}` : "";
-    return { options: { ...files, task }, namesAgents: false };
+    return { options: { ...files, task, prompts: await promptsOf(shell.consent, "ralph") }, namesAgents: false };
   },
 };
 
