@@ -247,6 +247,8 @@ describe("usage", () => {
         const added = [...all.slice(kept), ...all].map(written).map((line) => JSON.stringify(line));
         expect(count(lines, { added: `${added.join("\n")}\n{"type":"assist` })).toEqual({
           ...sumOf(all),
+          cachedTokens: 0,
+          cacheWriteTokens: 0,
           microUsd: null,
         });
       }),

@@ -114,7 +114,11 @@ export function claudeUsage(params: {
   const open = result !== null && state.pending.size === 0 ? new Map() : withTranscripts(state, params.added());
   if (result === null && open.size === 0) return UNKNOWN_USAGE;
   const total = [...open.values()].reduce(addTokens, addTokens(state.spent, NO_TOKENS));
-  return { inputTokens: total.input, outputTokens: total.output, microUsd: open.size === 0 ? costOf(params) : null };
+  const usage = { inputTokens: total.input, outputTokens: total.output };
+  if (open.size === 0) return { ...usage, microUsd: costOf(params) };
+  // Results count cached tokens only by their price, so after one the rest cannot be priced by a list.
+  const parts = result === null ? { cachedTokens: total.cached ?? 0, cacheWriteTokens: total.cacheWrite ?? 0 } : {};
+  return { ...usage, ...parts, microUsd: null, ...(state.model === null ? {} : { model: state.model }) };
 }
 
 function costOf({
@@ -243,7 +247,12 @@ function tokensOf(value: unknown): TokenCount | null {
   const usage = asRecord(value);
   if (typeof usage["input_tokens"] !== "number") return null;
   const inputs = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
-  return { input: sum(usage, inputs), output: sum(usage, ["output_tokens"]) };
+  return {
+    input: sum(usage, inputs),
+    output: sum(usage, ["output_tokens"]),
+    cached: sum(usage, ["cache_read_input_tokens"]),
+    cacheWrite: sum(usage, ["cache_creation_input_tokens"]),
+  };
 }
 
 /** Parses `modelUsage`: tokens and cost by model. microUsd is null if Claude Code only estimates a price. */
@@ -266,7 +275,12 @@ function modelTokensOf(value: unknown): TokenCount & { readonly microUsd: number
  */
 function greatest(one: TokenCount | undefined, other: TokenCount): TokenCount {
   if (one === undefined) return other;
-  return { input: Math.max(one.input, other.input), output: Math.max(one.output, other.output) };
+  return {
+    input: Math.max(one.input, other.input),
+    output: Math.max(one.output, other.output),
+    cached: Math.max(one.cached ?? 0, other.cached ?? 0),
+    cacheWrite: Math.max(one.cacheWrite ?? 0, other.cacheWrite ?? 0),
+  };
 }
 
 function sum(record: JsonRecord, names: readonly string[]): number {
@@ -287,6 +301,8 @@ export interface ClaudeState {
   readonly error: string | null;
   /** Seconds since the epoch at which an exhausted limit resets. */
   readonly resetsAt: number | null;
+  /** The model that Claude Code uses, by its full name. */
+  readonly model: string | null;
 }
 
 interface ClaudeResult {
@@ -313,6 +329,7 @@ export const INITIAL_CLAUDE_STATE: ClaudeState = {
   denied: new Set(),
   error: null,
   resetsAt: null,
+  model: null,
 };
 
 export function readClaudeLine(state: ClaudeState, line: string): ParsedLine<ClaudeState> {
@@ -343,6 +360,7 @@ const REFUSED = "model_refusal";
 
 function readSystem(state: ClaudeState, event: JsonRecord): ClaudeState {
   if (asText(event["subtype"]).startsWith(REFUSED)) return { ...state, error: REFUSED };
+  if (event["subtype"] === "init") return { ...state, model: asText(event["model"]) || null };
   if (event["subtype"] !== "permission_denied") return state;
   return { ...state, denied: new Set([...state.denied, asText(event["tool_name"])]) };
 }

@@ -547,14 +547,16 @@ export interface TokenCount {
   readonly output: number;
   /** The cached part of the input. Absent: the agent does not report it. */
   readonly cached?: number;
+  /** The part of the input that was written to a cache. Absent: the agent does not report it. */
+  readonly cacheWrite?: number;
 }
 
 export const NO_TOKENS: TokenCount = { input: 0, output: 0 };
 
 export function addTokens(one: TokenCount, other: TokenCount): TokenCount {
-  const sum = { input: one.input + other.input, output: one.output + other.output };
-  if (one.cached === undefined && other.cached === undefined) return sum;
-  return { ...sum, cached: (one.cached ?? 0) + (other.cached ?? 0) };
+  const sum = (name: "cached" | "cacheWrite") =>
+    one[name] === undefined && other[name] === undefined ? {} : { [name]: (one[name] ?? 0) + (other[name] ?? 0) };
+  return { input: one.input + other.input, output: one.output + other.output, ...sum("cached"), ...sum("cacheWrite") };
 }
 
 /** The sum without the cached part. */

@@ -10,6 +10,7 @@ import {
   codexArgs,
   codexEnv,
   findNativeBinary,
+  modelIn,
   nextRetry,
   readCodexLine,
   resetTime,
@@ -129,6 +130,12 @@ describe("reader", () => {
       }),
     );
     expect(sumResponseTokens("")).toBeNull();
+  });
+
+  test("the model that answered is that of the last turn in the rollout", () => {
+    const turn = (model: string) => JSON.stringify({ type: "turn_context", payload: { model } });
+    expect(modelIn(["{}", turn("gpt-5"), turn("gpt-6.1-sol"), "{"].join("\n"))).toBe("gpt-6.1-sol");
+    expect(modelIn("")).toBeNull();
   });
 
   test("the thread's own total is the last one reported", () => {

@@ -4,7 +4,6 @@ import { existsSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import type { Agent, AgentEvent, AgentUsage, FailureCause } from "@holdfast/core/agent";
-import type { PriceTable } from "@holdfast/core/budget";
 import { type JsonRecord, asRecord, asRecords, asText, textOf } from "@holdfast/core/json";
 import {
   CLI_CAPABILITIES,
@@ -82,20 +81,6 @@ interface Before {
 
 const NO_FILE: Before = { bytes: 0, total: NO_TOKENS };
 
-/** US dollars per million tokens, from OpenAI's public list of January 2026, standard tier. */
-export const CODEX_PRICES: PriceTable = {
-  "codex:gpt-4.1": { input: 2, cached: 0.5, output: 8 },
-  "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 },
-  "codex:gpt-5-codex": { input: 1.25, cached: 0.125, output: 10 },
-  "codex:gpt-5-mini": { input: 0.25, cached: 0.025, output: 2 },
-  "codex:gpt-5.1": { input: 1.25, cached: 0.125, output: 10 },
-  "codex:gpt-5.1-codex": { input: 1.25, cached: 0.125, output: 10 },
-  "codex:gpt-5.1-codex-mini": { input: 0.25, cached: 0.025, output: 2 },
-  "codex:gpt-5.2": { input: 1.75, cached: 0.175, output: 14 },
-  "codex:o3": { input: 2, cached: 0.5, output: 8 },
-  "codex:o4-mini": { input: 1.1, cached: 0.275, output: 4.4 },
-};
-
 /** Codex' record of a session is one file. Codex cannot fork at a message. */
 const codexSessions = createFileSessions({
   title: "Codex",
@@ -123,8 +108,10 @@ function readTurnLine(line: JsonRecord): TurnRecord | null {
  */
 function codexUsage(state: CodexState, env: Environment, before: Before): AgentUsage {
   const file = state.session === null ? null : findRollout(locateTranscript({ session: state.session, env }));
-  const answers = file === null ? null : sumResponseTokens(readAgentText(file, before.bytes));
-  if (answers !== null) return unpricedUsage(answers);
+  const added = file === null ? "" : readAgentText(file, before.bytes);
+  const answers = sumResponseTokens(added);
+  const model = modelIn(added);
+  if (answers !== null) return { ...unpricedUsage(answers), ...(model === null ? {} : { model }) };
   const { total } = state;
   if (total !== null) {
     const since = (now = 0, then = 0) => (now < then ? now : now - then);
@@ -424,6 +411,15 @@ export function sumResponseTokens(lines: string): TokenCount | null {
     if (tokens !== null) answers.set(asText(payload["response_id"]) || String(answers.size), tokens);
   }
   return answers.size === 0 ? null : [...answers.values()].reduce(addTokens);
+}
+
+/** The model of the last turn in these lines of a rollout; null if they name none. */
+export function modelIn(lines: string): string | null {
+  const [turn] = lines
+    .split("\n")
+    .filter((line) => line.includes('"turn_context"'))
+    .slice(-1);
+  return turn === undefined ? null : asText(asRecord(parseJsonRecord(turn)["payload"])["model"]) || null;
 }
 
 /** The tokens of the thread according to Codex, to which a terminal event adds. A killed call may be missing. */

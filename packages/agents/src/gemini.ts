@@ -3,7 +3,6 @@
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Agent, AgentSessions, FailureCause } from "@holdfast/core/agent";
-import type { PriceTable } from "@holdfast/core/budget";
 import { type JsonRecord, asRecord, asRecords, asText, sha256, textOf } from "@holdfast/core/json";
 import {
   CLI_CAPABILITIES,
@@ -73,16 +72,6 @@ export function createGeminiAgent(params: CliAgentParams): Agent {
   };
   return createCliAgent(adapter, params);
 }
-
-/**
- * US dollars per million tokens, from Google's public list of January 2026, standard tier, for prompts of up to 200 000
- * tokens.
- */
-export const GEMINI_PRICES: PriceTable = {
-  "gemini:gemini-2.5-flash": { input: 0.3, cached: 0.03, output: 2.5 },
-  "gemini:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
-  "gemini:gemini-2.5-pro": { input: 1.25, cached: 0.125, output: 10 },
-};
 
 function answersOf(call: CliCall): ReadonlyMap<string, TokenCount> {
   return new Map(findChats(locate(call.session, call)).flatMap(({ answers }) => [...answers]));

@@ -1,16 +1,15 @@
-// The registry of all agents, by provider name, and the default prices of models.
+// The registry of all agents, by provider name.
 
 import { AGENT_LIST, type Agent, type AgentArgs } from "@holdfast/core/agent";
-import type { PriceTable } from "@holdfast/core/budget";
 import { nearest } from "@holdfast/core/options";
 import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { createAcpAgent } from "./acp.ts";
 import { createClaudeAgent } from "./claude.ts";
-import { CODEX_PRICES, createCodexAgent } from "./codex.ts";
+import { createCodexAgent } from "./codex.ts";
 import { createCommandAgent } from "./command.ts";
 import { createCopilotAgent } from "./copilot.ts";
-import { GEMINI_PRICES, createGeminiAgent } from "./gemini.ts";
+import { createGeminiAgent } from "./gemini.ts";
 import { createOpencodeAgent } from "./opencode.ts";
 import { createPiAgent } from "./pi.ts";
 import { createQwenAgent } from "./qwen.ts";
@@ -61,9 +60,3 @@ export function createAgentRegistry(params: {
     },
   };
 }
-
-/**
- * Prices for agents that report tokens but no cost. Prices change: `prices:` in the config overrides them, and a model
- * in neither list has an unknown price.
- */
-export const DEFAULT_PRICES: PriceTable = { ...CODEX_PRICES, ...GEMINI_PRICES };

@@ -77,6 +77,8 @@ export interface Adapters extends CoreAdapters {
   readonly errorPolicy: ErrorPolicy;
   /** Token prices for agents that do not report their cost. */
   readonly prices: PriceTable;
+  /** Tokens that a call of unknown usage counts as, before the run has a larger one. Absent: ASSUMED_TOKENS. */
+  readonly assumedTokens?: number;
   /** Reaction to a change in the user's main checkout during an agent call. Absent: the engine does not watch the checkout. */
   readonly mainCheckout?: "ask" | "report";
   /**

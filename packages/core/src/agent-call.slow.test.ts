@@ -672,6 +672,55 @@ test("two calls at once end when their usage together reaches the limit on money
   expect(stopped).toHaveLength(2);
 });
 
+test("a call of an agent without usage reserves an estimate, and holds it while its usage is unknown", async () => {
+  let calls = 0;
+  const reserved: number[] = [];
+  const toy = await startTestRunInWorktree(
+    () => {
+      calls += 1;
+      return { usage: { inputTokens: null, outputTokens: null, microUsd: null } };
+    },
+    { usage: false, cost: false },
+  );
+  const adapters = { ...toy.adapters, assumedTokens: 40 };
+  const work: StageFunction<State> = async ({ agent }) => {
+    for (let i = 1; i <= 5; i += 1) await agent({ ...CALL, name: `edit-${i}` });
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({ adapters, workflow, ...given, workspace: toy.workspace, limit: { tokens: 1000 } });
+  expect(await toy.go(workflow, { adapters })).toMatchObject({ kind: "done" });
+  for await (const { kind, body } of toy.store.readJournal({ run: ID }))
+    if (kind === "step.started" && typeof body["estimate"] === "object" && body["estimate"] !== null)
+      reserved.push((body["estimate"] as { tokens: number }).tokens);
+  expect(reserved).toEqual([40, 40, 40, 40, 40]);
+  const { budget } = (await toy.store.latest(ID))?.planes.position ?? expect.fail();
+  expect(budget).toMatchObject({ spent: { tokens: 0, uncounted: 5 }, held: { tokens: 200 } });
+  expect(calls).toBe(5);
+});
+
+test("a limit is passed by at most one call of an agent without usage", async () => {
+  let calls = 0;
+  const toy = await startTestRunInWorktree(
+    () => {
+      calls += 1;
+      return { usage: { inputTokens: null, outputTokens: null, microUsd: null } };
+    },
+    { usage: false, cost: false },
+  );
+  const work: StageFunction<State> = async ({ agent }) => {
+    for (let i = 1; i <= 20; i += 1) await agent({ ...CALL, name: `edit-${i}` });
+    return { event: "worked", reason: "did it" };
+  };
+  const workflow = define({ work });
+  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
+  await beginRun({ adapters: toy.adapters, workflow, ...given, workspace: toy.workspace, limit: { tokens: 1000 } });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "waiting", for: "budget" });
+  // Without a known call, each counts as a tenth of the limit.
+  expect(calls).toBe(10);
+});
+
 test("a call whose agent reports no tokens is uncounted, not zero", async () => {
   const toy = await startTestRunInWorktree(() => ({
     usage: { inputTokens: null, outputTokens: null, microUsd: null },

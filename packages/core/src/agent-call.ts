@@ -38,7 +38,7 @@ import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } fro
 import { clearStaleLocks } from "./resume.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import { enterSideWorktree, requireOpen } from "./side-worktrees.ts";
-import { type Resource, limitNotice, reachedBy, spentOf } from "./budget.ts";
+import { NOTHING, type Resource, limitNotice, reachedBy, spentOf } from "./budget.ts";
 import {
   type OpenSideWorktree,
   type StageExecution,
@@ -48,7 +48,7 @@ import {
   failStep,
   markOf,
 } from "./step.ts";
-import { exceededBy, waitForBudget, priced, startWaiting } from "./waiting.ts";
+import { assumeUnknown, exceededBy, waitForBudget, priced, startWaiting } from "./waiting.ts";
 import { own } from "./state.ts";
 import type { AgentCall, AgentReport } from "./workflow.ts";
 
@@ -135,7 +135,7 @@ async function waitOut({ runSession }: StageExecution, name: string): Promise<vo
 
 async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<CallAttempt> {
   const { runSession } = execution;
-  const { call, estimate, files, sideWorktree } = trying;
+  const { call, files, sideWorktree } = trying;
   execution.check();
   const adopted = await adoptAnswer(execution, trying);
   if (adopted !== null) return await afterCall(execution, trying, adopted);
@@ -145,6 +145,10 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
     });
   await waitIfRefused(execution, trying);
   const opened = await openSession(execution, trying);
+  // Such a call cannot end at a limit. Its estimate is reserved, so that the limit is passed by one call at most.
+  if (!trying.agent.capabilities.usage && call.estimate === undefined)
+    trying.estimate = (await assumeUnknown(runSession)) ?? NOTHING;
+  const { estimate } = trying;
   execution.check();
   const exceeded = exceededBy(runSession, estimate);
   // No await may come between this check and the entry that reserves the estimate. A parallel call must see the reservation.

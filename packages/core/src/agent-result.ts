@@ -190,7 +190,8 @@ export interface ActiveCall {
   /** True when the call changes the run's own files. */
   readonly files: boolean;
   readonly sideWorktree: OpenSideWorktree | null;
-  readonly estimate: Amounts;
+  /** Reserved for the current attempt. */
+  estimate: Amounts;
   /** The user's main checkout before this process's first attempt. undefined: not read yet. null: not watched. */
   checkout?: CheckoutState | null;
   /** True when this process has already dropped a session of the call. */

@@ -147,7 +147,11 @@ export interface AgentUsage {
   readonly outputTokens: number | null;
   /** Input tokens that came from a cache. Absent: not reported, so the call has no price if cached tokens cost a different amount. */
   readonly cachedTokens?: number;
+  /** Input tokens that were written to a cache, at their own price. Absent: none, or at the price of input. */
+  readonly cacheWriteTokens?: number;
   readonly microUsd: number | null;
+  /** The model that answered, for a call that names none. Absent: not reported. */
+  readonly model?: string;
 }
 
 /** Why an agent call failed. The agent's adapter classifies the failure, because it knows the program. */

@@ -1,6 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { NOTHING, RESOURCES, costOf, exceeded, newBudget, priceOf, reserve, settle, settleLost } from "./budget.ts";
+import {
+  NOTHING,
+  RESOURCES,
+  costOf,
+  exceeded,
+  holdUnknown,
+  newBudget,
+  priceOf,
+  reachedBy,
+  reserve,
+  settle,
+  settleLost,
+} from "./budget.ts";
 import type { Amounts, Budget } from "./position.ts";
 
 describe("budget", () => {
@@ -18,6 +30,24 @@ describe("budget", () => {
     const settled = settle(after, { estimate: tokens(60), actual: tokens(40) });
     expect(settled).toMatchObject({ spent: tokens(40), reserved: NOTHING });
     expect(reserve(settled, tokens(60))).toMatchObject({ kind: "reserved" });
+  });
+
+  test("the estimate of a call of unknown usage is held, the known part is not", () => {
+    const estimate = { ...NOTHING, tokens: 60, microUsd: 9 };
+    const after = reserved(newBudget({ tokens: 100 }), estimate).budget;
+    const end = (actual: Amounts) => holdUnknown(settle(after, { estimate, actual }), estimate, actual);
+    expect(end({ ...NOTHING, uncounted: 1, unpriced: 1 }).held).toEqual(estimate);
+    expect(end({ ...NOTHING, tokens: 5, unpriced: 1 }).held).toEqual({ ...NOTHING, microUsd: 9 });
+    expect(end({ ...NOTHING, tokens: 5, microUsd: 1 }).held).toBeUndefined();
+    expect(reserve(end({ ...NOTHING, uncounted: 1 }), tokens(41))).toMatchObject({ kind: "exceeded" });
+  });
+
+  test("running calls count with their usage so far, whatever was reserved for them", () => {
+    const after = reserved(newBudget({ tokens: 100, milliseconds: 0.5 }), NOTHING).budget;
+    expect(reachedBy(after, [tokens(50), tokens(49)])).toEqual([]);
+    expect(reachedBy(after, [tokens(50), tokens(50)])).toEqual(["tokens"]);
+    expect(reachedBy({ ...after, held: tokens(1) }, [tokens(50), tokens(49)])).toEqual(["tokens"]);
+    expect(reachedBy(newBudget({ microUsd: 5 }), [{ ...NOTHING, microUsd: 5 }])).toEqual(["microUsd"]);
   });
 
   test("a notice at 80 %, once", () => {

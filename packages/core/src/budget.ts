@@ -88,21 +88,32 @@ export function hold(budget: Budget, assumed: Amounts): Budget {
   return { ...budget, held: sum(budget.held ?? NOTHING, assumed) };
 }
 
+/** Holds the estimate of a call that ended without reporting its tokens or its cost. */
+export function holdUnknown(budget: Budget, estimate: Amounts, actual: Amounts): Budget {
+  const tokens = (actual.uncounted ?? 0) > 0 ? estimate.tokens : 0;
+  const microUsd = (actual.unpriced ?? 0) > 0 ? estimate.microUsd : 0;
+  return tokens + microUsd === 0 ? budget : hold(budget, { ...NOTHING, tokens, microUsd });
+}
+
 /** Amount that counts against a limit: spent, reserved for running calls, and held for calls of unknown usage. */
 function usedOf({ spent, reserved, held }: Budget, resource: Resource): number {
   return add(add(spent[resource], reserved[resource]), held?.[resource] ?? 0);
 }
 
-/** Assumed tokens of an interrupted call if no call of the run has finished: about one prompt of a coding agent. */
-const FIRST_CALL_TOKENS = 30_000;
+/** Default of `budget.assumedTokens`: about one prompt of a coding agent. */
+export const ASSUMED_TOKENS = 30_000;
 
 /**
- * Assumed usage of a call whose usage is unknown: that of the run's largest call so far. Without one, FIRST_CALL_TOKENS
- * or a tenth of the limit, whichever is less. Resources without a limit get 0.
+ * Assumed usage of a call whose usage is unknown: that of the run's largest call so far. Without one, `first` tokens or
+ * a tenth of the limit, whichever is less. Resources without a limit get 0.
  */
-export function assumedUsage(limit: Budget["limit"], largest: Pick<Amounts, "tokens" | "microUsd">): Amounts {
+export function assumedUsage(
+  limit: Budget["limit"],
+  largest: Pick<Amounts, "tokens" | "microUsd">,
+  first: number = ASSUMED_TOKENS,
+): Amounts {
   const tenth = (resource: "tokens" | "microUsd"): number => Math.ceil((limit[resource] ?? 0) / 10);
-  const tokens = largest.tokens > 0 ? largest.tokens : Math.min(FIRST_CALL_TOKENS, tenth("tokens"));
+  const tokens = largest.tokens > 0 ? largest.tokens : Math.min(first, tenth("tokens"));
   const microUsd = largest.microUsd > 0 ? largest.microUsd : tenth("microUsd");
   return {
     ...NOTHING,
@@ -193,32 +204,37 @@ export interface Price {
   readonly input: number;
   readonly cached: number;
   readonly output: number;
+  /** Input that is written to a cache. Absent: as input. */
+  readonly cacheWrite?: number;
 }
 
-/** Prices by `provider:model`. */
+/** Prices by `provider:model`, or by the provider alone for its default model. */
 export type PriceTable = Readonly<Record<string, Price>>;
 
 interface Used {
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;
   readonly cachedTokens?: number;
+  readonly cacheWriteTokens?: number;
   readonly microUsd: number | null;
 }
 
 /** Cost of a call in millionths of a US dollar: as the agent reports it, else by the price table. null: unknown, not zero. */
 export function costOf(usage: Used, price: Price | null): number | null {
-  const { inputTokens, outputTokens, cachedTokens, microUsd } = usage;
+  const { inputTokens, outputTokens, cachedTokens, cacheWriteTokens = 0, microUsd } = usage;
   if (microUsd !== null) return microUsd;
   if (price === null || inputTokens === null || outputTokens === null) return null;
   if (cachedTokens === undefined && price.cached !== price.input) return null;
   const cached = Math.min(cachedTokens ?? 0, inputTokens);
-  return Math.ceil((inputTokens - cached) * price.input + cached * price.cached + outputTokens * price.output);
+  const written = Math.min(cacheWriteTokens, inputTokens - cached);
+  const input = (inputTokens - cached - written) * price.input + written * (price.cacheWrite ?? price.input);
+  return Math.ceil(input + cached * price.cached + outputTokens * price.output);
 }
 
-/** Without a named model the agent uses its default, whose price is unknown. */
+/** Without a named model the agent uses its default, whose price has the provider's name. */
 export function priceOf(table: PriceTable, provider: string, model: string | null): Price | null {
-  const name = `${provider}:${model ?? ""}`;
-  return model !== null && Object.hasOwn(table, name) ? (table[name] ?? null) : null;
+  const name = model === null ? provider : `${provider}:${model}`;
+  return Object.hasOwn(table, name) ? (table[name] ?? null) : null;
 }
 
 /** Why a run waits for its budget. */
@@ -259,7 +275,7 @@ export function limitNotice(budget: Budget, usage: Used, who: Paid): string | nu
     return `The limit on money cannot be kept: what ${name} costs is not known (see \`prices\` in the config); ${rest}`;
   }
   if (limit.tokens !== null && inputTokens === null && outputTokens === null && (spent.uncounted ?? 0) === 0)
-    return `The limit on tokens cannot be kept: ${who.agent} does not tell what a call took`;
+    return `${who.agent} does not report the tokens of a call: each call counts as an assumed number of tokens (see \`budget.assumedTokens\` in the config)`;
   return null;
 }
 

@@ -1,7 +1,17 @@
 // The state of a run, and the only code that changes it: `reduce` for one journal entry, `takeCheckpoint` for one checkpoint, `loadState`
 // to recover.
 
-import { NOTHING, addReserved, amountsBeyond, hold, reopenLost, settle, settleLost, spendTime } from "./budget.ts";
+import {
+  NOTHING,
+  addReserved,
+  amountsBeyond,
+  hold,
+  holdUnknown,
+  reopenLost,
+  settle,
+  settleLost,
+  spendTime,
+} from "./budget.ts";
 import type { ConversationPlane, FilesPlane, Planes } from "./checkpoint.ts";
 import { type Effect, stepEffect } from "./effects.ts";
 import { graphEventShape, graphShape, stepGraph } from "./graph-state.ts";
@@ -427,7 +437,8 @@ function pay(state: RunState, step: string, actual: Amounts | null): RunState {
   const estimate = own(runningOf(state), step)?.estimate ?? null;
   if (estimate === null && actual === null) return state;
   const { budget } = state.position;
-  return withBudget(state, settle(budget, { estimate: estimate ?? NOTHING, actual: actual ?? NOTHING }));
+  const settled = settle(budget, { estimate: estimate ?? NOTHING, actual: actual ?? NOTHING });
+  return withBudget(state, holdUnknown(settled, estimate ?? NOTHING, actual ?? NOTHING));
 }
 
 function withBudget(state: RunState, budget: Budget): RunState {

@@ -122,10 +122,13 @@ export async function assumeUnknown(runSession: RunSession): Promise<Amounts | n
       microUsd: Math.max(largest.microUsd, typeof microUsd === "number" ? microUsd : 0),
     };
   }
-  return assumedUsage(limit, largest);
+  return assumedUsage(limit, largest, runSession.adapters.assumedTokens);
 }
 
 /** Prices the usage by the agent's own report, or else by the price table; an unknown price remains null. */
-export function priced(runSession: RunSession, usage: AgentUsage, who: Paid): AgentUsage {
-  return { ...usage, microUsd: costOf(usage, priceOf(runSession.adapters.prices, who.agent, who.model)) };
+export function priced(runSession: RunSession, usage: AgentUsage, { agent, model }: Paid): AgentUsage {
+  const { prices } = runSession.adapters;
+  // The model that answered is known better than the default; a price that the user set for the name as given is kept.
+  const named = model !== null && priceOf(prices, agent, model) !== null;
+  return { ...usage, microUsd: costOf(usage, priceOf(prices, agent, named ? model : (usage.model ?? model))) };
 }

@@ -7,7 +7,8 @@ import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { type Agent, type AgentArgs, splitAgent } from "@holdfast/core/agent";
-import type { PriceTable } from "@holdfast/core/budget";
+import { type PriceTable, priceOf } from "@holdfast/core/budget";
+import type { Budget } from "@holdfast/core/position";
 import type { CheckpointSwitches, ExecutionConfig, Planes } from "@holdfast/core/checkpoint";
 import { createCommands } from "@holdfast/core/commands";
 import type { ErrorPolicy } from "@holdfast/core/error-policy";
@@ -32,7 +33,8 @@ export async function buildAdapters(
 ): Promise<Adapters> {
   const { adapters } = params;
   // Loaded on demand: commands that only read the store need no agents.
-  const { DEFAULT_PRICES, createAgentRegistry } = await import("@holdfast/agents/registry");
+  const { createAgentRegistry } = await import("@holdfast/agents/registry");
+  const { DEFAULT_PRICES } = await import("@holdfast/agents/prices");
   const registry = createAgentRegistry({
     clock: adapters.clock,
     directory: params.directory,
@@ -48,6 +50,7 @@ export async function buildAdapters(
     approve: params.approve,
     errorPolicy: params.errorPolicy,
     prices: { ...DEFAULT_PRICES, ...params.prices },
+    ...(params.assumedTokens === undefined ? {} : { assumedTokens: params.assumedTokens }),
     mainCheckout: params.mainCheckout,
     forge: params.forge,
     branches: createGitBranches(),
@@ -77,6 +80,7 @@ export interface AdapterOptions {
   readonly approve: readonly string[];
   readonly errorPolicy: ErrorPolicy;
   readonly prices: PriceTable;
+  readonly assumedTokens?: number | undefined;
   readonly mainCheckout: "ask" | "report";
   readonly agentArgs: AgentArgs;
   /** Environment variables that agents and commands get in addition to the default ones. */
@@ -273,6 +277,39 @@ export async function checkVersions(adapters: Adapters, agents: readonly string[
     });
   }
   return warnings;
+}
+
+/**
+ * Throws NEEDS_DECISION, before anything is created or paid for, if the run has a limit on money and the price of one of
+ * its agents is unknown: such a limit could not be kept.
+ */
+export function checkPrices(adapters: Adapters, agents: readonly string[], limit: Partial<Budget["limit"]>): void {
+  const [unknown] = typeof limit.microUsd === "number" ? unpricedAgents(adapters, agents) : [];
+  if (unknown === undefined) return;
+  const { model } = splitAgent(unknown);
+  throw new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `The limit on money cannot be kept: the price of ${unknown}${model === null ? " with its default model" : ""} is unknown`,
+    hint: `${priceHint(unknown)} Or limit tokens instead (--max-tokens N --max-cost none).`,
+    retry: "ask",
+    data: { agent: unknown },
+  });
+}
+
+/** Agents without a known price: they report no cost, and no list has one. Fallback agents included. */
+export function unpricedAgents(
+  adapters: Pick<Adapters, "agent" | "errorPolicy" | "prices">,
+  agents: readonly string[],
+): readonly string[] {
+  return [...new Set([...agents, ...adapters.errorPolicy.fallback.agents])].filter((name) => {
+    const { provider, model } = splitAgent(name);
+    return !adapters.agent(provider).capabilities.cost && priceOf(adapters.prices, provider, model) === null;
+  });
+}
+
+/** How to set the price of an agent. */
+export function priceHint(agent: string): string {
+  return `Set its price in US dollars per million tokens in the config: prices: {${JSON.stringify(agent)}: {input: 2, cached: 0.2, output: 10}}.`;
 }
 
 function unknownVersion(name: string, version: string | null): string {

@@ -72,6 +72,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const {
       forge = { kind: "auto", path: null },
       prices = {},
+      assumedTokens,
       agentArgs = {},
       agentEnv = namedInEnvironment(process.env) ?? [],
       loops = DEFAULT_SLOTS,
@@ -88,6 +89,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       agentIdleMs,
       checkpointEveryMs,
       prices,
+      assumedTokens,
       agentArgs,
       agentEnv,
       mainCheckout,
@@ -160,6 +162,8 @@ export interface OpenParams {
   readonly errorPolicy?: ErrorPolicy;
   /** US dollars per million tokens by `provider:model`. They take precedence over the built-in prices. */
   readonly prices?: PriceTable;
+  /** Tokens that a call of unknown usage counts as (`budget.assumedTokens`). */
+  readonly assumedTokens?: number;
   /** Additional arguments for the agents' programs, by agent, such as `{ codex: ["--sandbox", "read-only"] }`. */
   readonly agentArgs?: AgentArgs;
   /**
@@ -201,6 +205,7 @@ const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
   "approve",
   "errorPolicy",
   "prices",
+  "assumedTokens",
   "agentArgs",
   "agentEnv",
   "loopLayout",

@@ -27,6 +27,7 @@ import {
   agentsOf,
   buildAdapters,
   checkAgents,
+  checkPrices,
   checkVersions,
   recordAdapters,
 } from "./adapters.ts";
@@ -95,6 +96,7 @@ export class RunService {
     const files = (params.workspace ?? (adapters.workspaces === null ? "none" : "new")) === "new";
     const agents = await agentsOf(workflow.shape.name, { agent, options });
     checkAgents(adapters, agents);
+    checkPrices(adapters, agents, limit);
     const warnings = await checkVersions(adapters, agents);
     const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
     const plan = await planStart(adapters, { workflow, options, ...asked });
@@ -176,8 +178,12 @@ export class RunService {
     const plans = { planned: known ?? (await planResumeRun(adapters, request)), again };
     // A run that has ended, or that needs an answer first, calls no agent.
     if (plans.planned.plan.kind === "resume" || plans.planned.plan.kind === "warn") {
-      const { agent, inputs: options } = request.config;
-      for (const text of await checkVersions(adapters, await agentsOf(request.workflow.shape.name, { agent, options })))
+      const { agent, model, inputs: options } = request.config;
+      const own = agent === null || model === null ? agent : `${agent}:${model}`;
+      const agents = await agentsOf(request.workflow.shape.name, { agent: own, options });
+      const saved = plans.planned.checkpoint?.planes.position.budget.limit;
+      checkPrices(adapters, agents, { ...saved, ...params.limit });
+      for (const text of await checkVersions(adapters, agents))
         emitNote({ clock: adapters.clock, run, listen: params.listen }, text);
     }
     if (priority !== undefined) await this.setPriority(run, priority);

@@ -1,6 +1,6 @@
 // Limits on tokens and money end a call of a real agent within one response of the model, by the usage that it streams.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readProcessTable } from "@holdfast/platform/process-tree";
@@ -143,3 +143,49 @@ test.for(sampleBySeed(ROWS, 3))(
     expect(status.run.budget.spent.uncounted ?? 0).toBe(0);
   },
 );
+
+/** A clone with issue 1 and a config of the user. */
+async function place(later: (undo: () => void) => void) {
+  const forge = createLocalForgeScene();
+  later(() => forge.dispose());
+  await forge.forge().createIssue({ title: "Greet", body: "Say hello.\n", labels: [], key: "suite" });
+  const cwd = join(forge.bare.root, "..", "clone");
+  forge.bare.git("clone", "-q", forge.bare.root, cwd);
+  testRepositoryAt(cwd).git("config", "user.name", "Ada");
+  testRepositoryAt(cwd).git("config", "user.email", "ada@example.invalid");
+  return { cwd, run: (...args: readonly string[]) => holdfast.run(args, { cwd }) };
+}
+
+test("a limit on money with an agent of unknown price is refused before the run, and before a resume", async (context) => {
+  const { cwd, run } = await place((undo) => context.onTestFinished(undo));
+  const agent = ["--agent", "command:cat > /dev/null; echo x > x.txt", "--yolo"];
+  const refused = await run("run", "1", "--max-cost", "1", ...agent);
+  expect(refused.status, refused.stdout + refused.stderr).toBe(4);
+  expect(refused.stderr).toContain("The limit on money cannot be kept: the price of command:cat");
+  expect(refused.stderr).toContain("prices: {");
+  expect(existsSync(`${cwd}-worktrees`)).toBe(false);
+  expect(JSON.parse((await run("--json", "list")).stdout).runs).toEqual([]);
+
+  const started = await run("run", "1", "--max-iterations", "1", "--gate", "false", "--no-review", ...agent);
+  expect(started.status, started.stdout + started.stderr).toBe(1);
+  const later = await run("resume", RUN, "--max-cost", "1", "--max-iterations", "2");
+  expect(later.status, later.stdout + later.stderr).toBe(4);
+  expect(later.stderr).toContain("The limit on money cannot be kept");
+});
+
+test("doctor reports an agent without a price if the config limits money", async (context) => {
+  const { cwd, run } = await place((undo) => context.onTestFinished(undo));
+  const checkOf = async (config: string) => {
+    writeFileSync(join(cwd, "holdfast.config.yaml"), config);
+    const { checks } = JSON.parse((await run("--json", "doctor")).stdout);
+    return checks.find(({ name }: { readonly name: string }) => name === "prices");
+  };
+  expect(await checkOf("agent: qwen:some-model\n")).toBeUndefined();
+  expect(await checkOf("agent: qwen:some-model\nbudget: { maxCost: 1 }\n")).toMatchObject({
+    level: "warn",
+    detail: expect.stringContaining("the price of qwen:some-model is unknown"),
+    fix: expect.stringContaining('prices: {"qwen:some-model"'),
+  });
+  for (const known of ["claude", "codex", "gemini", "pi", "opencode", "codex:gpt-5.5"])
+    expect(await checkOf(`agent: ${known}\nbudget: { maxCost: 1 }\n`), known).toMatchObject({ level: "ok" });
+});

@@ -212,6 +212,8 @@ aiwg:
 budget:
   maxTokens: ${value("budget.maxTokens")}
   maxCost: ${value("budget.maxCost")}
+  # Tokens that a call counts as if its agent reports no usage.
+  assumedTokens: ${value("budget.assumedTokens")}
   maxTime: ${value("budget.maxTime")}
 `;
 }

@@ -206,7 +206,12 @@ const RULES: Rules<FileConfig> = {
     onFailure: "harmless",
   },
   prices: { danger: "spends", uses: ["work"] },
-  budget: { maxTokens: "harmless", maxCost: "harmless", maxTime: "harmless" },
+  budget: {
+    maxTokens: "harmless",
+    maxCost: "harmless",
+    maxTime: "harmless",
+    assumedTokens: { danger: "spends", uses: ["work"] },
+  },
 };
 
 /** Flags of `run` and `resume` that replace a setting. A setting that a flag replaces needs no consent. */

@@ -116,6 +116,7 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     approve: work.approve,
     errorPolicy: work.errors,
     prices: work.prices,
+    assumedTokens: work.assumedTokens,
     agentArgs: work.agents.args,
     agentEnv: work.agents.env,
     loopLayout: work.aiwg,

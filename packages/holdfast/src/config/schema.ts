@@ -318,6 +318,7 @@ const configSchema = z.strictObject({
       maxTokens: z.optional(
         settingValue('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1))),
       ),
+      assumedTokens: z.optional(settingValue("a number from 1", (value) => whole(value, 1))),
       maxCost: z.optional(
         settingValue('US dollars such as 2.50, or "none"', (value) => (value === "none" ? null : money(value))),
       ),
@@ -379,10 +380,10 @@ function prices(value: unknown): PriceTable | undefined {
   if (!isRecord(value)) return undefined;
   const table: Record<string, Price> = {};
   for (const [name, price] of Object.entries(value)) {
-    const { input, output, cached = input, ...rest } = asRecord(price);
+    const { input, output, cached = input, cacheWrite = input, ...rest } = asRecord(price);
     if (!MODEL.test(name) || Object.keys(rest).length > 0) return undefined;
-    if (!isPrice(input) || !isPrice(cached) || !isPrice(output)) return undefined;
-    table[name] = { input, cached, output };
+    if (!isPrice(input) || !isPrice(cached) || !isPrice(output) || !isPrice(cacheWrite)) return undefined;
+    table[name] = { input, cached, output, ...(cacheWrite === input ? {} : { cacheWrite }) };
   }
   return table;
 }

@@ -1,7 +1,7 @@
 /** The settings that runs of workflows use (agent, forge, limits, prices, error policy), with their defaults. */
 import { resolve } from "node:path";
 import type { AgentArgs } from "@holdfast/core/agent";
-import type { PriceTable } from "@holdfast/core/budget";
+import { ASSUMED_TOKENS, type PriceTable } from "@holdfast/core/budget";
 import { ALL_CHECKPOINTS, type CheckpointSwitches, type ExecutionMode } from "@holdfast/core/checkpoint";
 import {
   type ErrorPolicy,
@@ -55,6 +55,8 @@ export interface WorkSettings {
   };
   /** The workflows with a concurrency limit. A null limit means that any number may run. */
   readonly loops: SlotSettings;
+  /** Tokens that a call of unknown usage counts as. */
+  readonly assumedTokens: number;
   /** The user's prices; they take precedence over the built-in ones. */
   readonly prices: PriceTable;
   /** Another tool's layout that runs keep up to date. */
@@ -151,6 +153,7 @@ export const DEFAULT_WORK: WorkSettings = {
   approve: [],
   budget: { tokens: null, microUsd: null, milliseconds: null },
   loops: DEFAULT_SLOTS,
+  assumedTokens: ASSUMED_TOKENS,
   prices: {},
   mirror: { format: null, directory: null },
   aiwg: DEFAULT_LAYOUT,
@@ -204,6 +207,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
     checkpoints: { ...DEFAULT_WORK.checkpoints, ...given(values.checkpoints ?? {}) },
     approve: values.approve ?? DEFAULT_WORK.approve,
     loops: { ...DEFAULT_WORK.loops, ...given(values.loops ?? {}) },
+    assumedTokens: budget.assumedTokens ?? DEFAULT_WORK.assumedTokens,
     prices: values.prices ?? DEFAULT_WORK.prices,
     mirror: {
       format: mirror?.format ?? null,
@@ -293,6 +297,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["aiwg.onFailure", work.aiwg.onFailure],
     ["prices", Object.keys(work.prices).join(", ") || "(built in)"],
     ["budget.maxTokens", budget.tokens ?? "none"],
+    ["budget.assumedTokens", work.assumedTokens],
     ["budget.maxCost", budget.microUsd === null ? "none" : budget.microUsd / 1e6],
     ["budget.maxTime", budget.milliseconds === null ? "none" : formatDuration(budget.milliseconds)],
   ];

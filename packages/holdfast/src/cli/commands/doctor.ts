@@ -1,7 +1,9 @@
 /** The `doctor` command: checks this machine, the repository, the store and the config. */
+import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { byteText } from "@holdfast/core/store-size";
 import { loadConfig } from "../../config/load-config.ts";
+import type { WorkSettings } from "../../config/work-settings.ts";
 import type { CheckLevel, DoctorReport } from "../../diagnosis.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -32,11 +34,11 @@ export const spec = {
 type Check = DoctorReport["checks"][number];
 
 export async function run(shell: Shell, _input: Input<(typeof spec)["flags"]>): Promise<Exit> {
-  const config = await checkConfig(shell);
+  const [config, ...prices] = await checkConfig(shell);
   const named = await checkNamedStore(shell);
   const { checks: found, usage } = await shell.doctor();
   const names = (await shell.commands()).map(({ spec }) => spec.name);
-  const checks = [config, ...found.map((check) => (check.name === "store" ? (named ?? check) : check))].map(
+  const checks = [config, ...prices, ...found.map((check) => (check.name === "store" ? (named ?? check) : check))].map(
     (check) => ({
       ...check,
       fix: check.fix === null ? null : repeatFlags(check.fix, shell.talk.program, names),
@@ -47,7 +49,8 @@ export async function run(shell: Shell, _input: Input<(typeof spec)["flags"]>): 
   return ok ? "done" : "failed";
 }
 
-async function checkConfig(shell: Shell): Promise<Check> {
+/** The config file; if it limits money, also the prices of the agents that it names. */
+async function checkConfig(shell: Shell): Promise<readonly [Check, ...Check[]]> {
   const loaded = await loadConfig({
     cwd: shell.cwd,
     env: shell.env,
@@ -59,17 +62,35 @@ async function checkConfig(shell: Shell): Promise<Check> {
   if (loaded.ok && waiting > 0) {
     const settings = waiting === 1 ? "1 setting needs" : `${waiting} settings need`;
     const detail = `${loaded.config.path ?? ""}: ${settings} your consent`;
-    return { name: "config", level: "ok", detail, fix: "holdfast trust" };
+    return [
+      { name: "config", level: "ok", detail, fix: "holdfast trust" },
+      ...(await checkPrices(loaded.config.settings.work)),
+    ];
   }
-  if (loaded.ok)
-    return { name: "config", level: "ok", detail: loaded.config.path ?? "no file; defaults are in force", fix: null };
+  if (loaded.ok) {
+    const detail = loaded.config.path ?? "no file; defaults are in force";
+    return [{ name: "config", level: "ok", detail, fix: null }, ...(await checkPrices(loaded.config.settings.work))];
+  }
   const count = loaded.problems.length;
-  return {
-    name: "config",
-    level: "fail",
-    detail: `${loaded.path}: ${count === 1 ? "1 problem" : `${count} problems`}; the other checks used defaults`,
-    fix: "holdfast config check",
-  };
+  const detail = `${loaded.path}: ${count === 1 ? "1 problem" : `${count} problems`}; the other checks used defaults`;
+  return [{ name: "config", level: "fail", detail, fix: "holdfast config check" }];
+}
+
+async function checkPrices(work: WorkSettings): Promise<readonly Check[]> {
+  if (work.budget.microUsd === null) return [];
+  const { createAgentRegistry } = await import("@holdfast/agents/registry");
+  const { DEFAULT_PRICES, PRICES_CHECKED } = await import("@holdfast/agents/prices");
+  const { priceHint, unpricedAgents } = await import("../../adapters.ts");
+  const { agent } = createAgentRegistry({ clock: systemClock, directory: "." });
+  const named = [work.agent, work.models.impl, work.models.review].flatMap((name) => name ?? []);
+  const prices = { ...DEFAULT_PRICES, ...work.prices };
+  const unknown = unpricedAgents({ agent, errorPolicy: work.errors, prices }, named);
+  if (unknown[0] === undefined) {
+    const detail = `known for the agents of the config; built-in prices are of ${PRICES_CHECKED}`;
+    return [{ name: "prices", level: "ok", detail, fix: null }];
+  }
+  const detail = `budget.maxCost cannot be kept: the price of ${unknown.join(", ")} is unknown`;
+  return [{ name: "prices", level: "warn", detail, fix: priceHint(unknown[0]) }];
 }
 
 /** A missing default store is normal. A missing store that the user named is a mistake. */
