@@ -13,6 +13,7 @@ import {
 } from "@holdfast/test-support/core/work-bench";
 import { answerDecision, beginRun } from "./control-run.ts";
 import type { Lookup } from "./effects.ts";
+import { acquireLease } from "./hold-lease.ts";
 import type { Json } from "./json.ts";
 import { RunHandle } from "./run-handle.ts";
 import { RERUN_OF } from "./run.ts";
@@ -87,6 +88,39 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
         expect(await store.listEffects(ID)).toMatchObject([{ key: `${ID}/work/open.1`, state: { kind: "done" } }]);
       }
     }
+  });
+
+  test("an undone effect does not count any more, and happens again once, under a key of its own", async () => {
+    const { adapters, store, go } = await start();
+    const target = createTarget();
+    const outcomes: EffectOutcome<Json>[] = [];
+    const workflow = define({
+      work: async (context) => {
+        const { number } = context.position.stageAttempt;
+        const key = outcomes.length === 0 ? FIRST_KEY : `${FIRST_KEY}-again-2`;
+        outcomes.push(await context.effect(spec(target, number, { lookUp: () => target.lookUp(key) })));
+        if ((await context.decide({ name: "look", question: "Go on?", options: ["yes"] })) !== "yes") throw new Error();
+        return { event: "worked", reason: "did it" };
+      },
+    });
+    await begin(adapters, workflow);
+    expect(await go(workflow)).toMatchObject({ kind: "waiting" });
+    {
+      await using held = await acquireLease(adapters, ID);
+      const body = { key: FIRST_KEY, outcome: "undone", adopted: false, receipt: {} } as const;
+      const { lease } = held;
+      // An undo needs its own intent first.
+      await expect(store.commit({ lease, entries: [{ kind: "effect.undone", body }] })).rejects.toMatchObject({
+        code: "CONFLICT",
+      });
+      await store.commit({ lease, entries: [{ kind: "effect.undoing", body: { key: FIRST_KEY } }] });
+      await store.commit({ lease, entries: [{ kind: "effect.undone", body }] });
+    }
+    await answerDecision({ adapters, run: ID, answer: "yes" });
+    expect(await go(workflow)).toMatchObject({ kind: "done" });
+    expect(target.made).toEqual([FIRST_KEY, `${FIRST_KEY}-again-2`]);
+    expect(outcomes.at(-1)).toEqual({ kind: "done", receipt: `receipt of ${FIRST_KEY}-again-2` });
+    expect((await store.listEffects(ID)).map(({ state }) => state.kind)).toEqual(["undone", "done"]);
   });
 
   test("after a try that was cut off, what is not there is believed only when the target cannot be late any more", async () => {

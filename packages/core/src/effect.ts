@@ -9,18 +9,20 @@ import {
   approvalQuestion,
   approvalStep,
   checkIntent,
+  currentKey,
   decideEffect,
   effectKey,
   isApprovalStep,
+  isUndone,
   publishQuestion,
 } from "./effects.ts";
 import { delayAt, fractionOf } from "./error-policy.ts";
 import type { NewEntry } from "./journal.ts";
-import { type Json, sha256 } from "./json.ts";
+import { type Json, isJsonObject, sha256 } from "./json.ts";
 import { reasonOf } from "./progress.ts";
 import { type StageExecution, saveBefore } from "./step.ts";
 import { startWaiting } from "./waiting.ts";
-import { own } from "./state.ts";
+import { type RunState, own } from "./state.ts";
 
 import { canonicalJson, capture } from "./values.ts";
 import type { EffectOutcome, EffectSpec } from "./workflow.ts";
@@ -42,16 +44,17 @@ export async function runEffect(execution: StageExecution, spec: EffectSpec<Json
   const consent = execution.recall(PUBLISH_CONSENT);
   for (const name of Object.keys(runSession.attempt.steps).filter(isApprovalStep)) execution.recall(name);
   const known = execution.claim(step);
-  // The engine recorded this value below.
-  if (known !== undefined) return known as EffectOutcome<Json> & Json;
+  const intent = intentOf(execution, spec);
+  const before = own(runSession.state.effects, intent.key);
+  // The engine recorded this value below. It does not count once the user undid the effect.
+  if (known !== undefined && (before !== undefined || !wasUndone(runSession.state.effects, spec, known)))
+    return known as EffectOutcome<Json> & Json;
   return await execution.busy(async () => {
     const risk = {
       trigger: spec.risk === undefined ? "before_external" : "before_risky",
       name: spec.risk ?? `${spec.kind} on ${spec.target}`,
     } as const;
     await requireConsent(execution, spec, consent);
-    const intent = intentOf(execution, spec);
-    const before = own(runSession.state.effects, intent.key);
     const isTriedBefore = before?.state.kind === "intended" || before?.state.kind === "unknown";
     checkIntent(before, intent);
     if (before?.state.kind === "done") {
@@ -67,6 +70,18 @@ export async function runEffect(execution: StageExecution, spec: EffectSpec<Json
     }
     return await carryOut(execution, { step, key: intent.key, spec, isTriedBefore });
   });
+}
+
+/** A stage attempt after a restore holds results of earlier attempts, whose effects have other keys. */
+function wasUndone(effects: RunState["effects"], { kind, target }: EffectSpec<Json>, known: Json): boolean {
+  const receipt = canonicalJson((isJsonObject(known) && known["receipt"]) ?? null);
+  return Object.values(effects).some(
+    (effect) =>
+      isUndone(effect) &&
+      effect.kind === kind &&
+      effect.target === target &&
+      canonicalJson(effect.state.receipt) === receipt,
+  );
 }
 
 export function effectStep({ purpose }: Pick<EffectSpec<Json>, "purpose">): string {
@@ -322,12 +337,11 @@ function withBefore(intent: EffectIntended, before: number | null): EffectIntend
 }
 
 function intentOf(execution: StageExecution, spec: EffectSpec<Json>): EffectIntended {
-  const { run } = execution.runSession;
-  const { number: stageAttempt } = execution.runSession.attempt;
-  const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${stageAttempt}`;
+  const { run, state, attempt } = execution.runSession;
+  const purpose = spec.per === "run" ? spec.purpose : `${spec.purpose}.${attempt.number}`;
   const payload = capture(spec.payload);
   return {
-    key: effectKey({ run: run.id, stage: execution.stage, purpose }),
+    key: currentKey(state.effects, effectKey({ run: run.id, stage: execution.stage, purpose })),
     kind: spec.kind,
     target: spec.target,
     payload: sha256(canonicalJson(payload)),

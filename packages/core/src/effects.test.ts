@@ -135,6 +135,23 @@ describe("effect fold", () => {
     });
   });
 
+  const undoing = (key: string): Line => ["effect.undoing", { key }];
+  const undone = (key: string): Line => ["effect.undone", { key, outcome: "undone", adopted: false, receipt: 2 }];
+  const kept = (key: string): Line => ["effect.undone", { key, outcome: "kept", reason: "merged" }];
+
+  test("what is done can be undone, and an undo that the target refuses leaves it done", () => {
+    const before = [intended("k"), done("k")];
+    expect(stateAfter(...before, undoing("k"))).toEqual({ kind: "undoing", at: "t3", adopted: false, receipt: 1 });
+    expect(stateAfter(...before, undoing("k"), kept("k"))).toMatchObject({ kind: "done", receipt: 1 });
+    const after = { kind: "undone", at: "t4", adopted: false, receipt: 1, undo: 2 };
+    expect(stateAfter(...before, undoing("k"), undone("k"))).toEqual(after);
+    const late = [intended("k", "q"), unknown("k"), failed("k"), done("k", 3), undoing("k"), kept("k")];
+    expect(stateAfter(...before, undoing("k"), undone("k"), ...late)).toEqual(after);
+    expect(stateAfter(intended("k"), undoing("k"), undone("k"))).toMatchObject({ kind: "intended" });
+    expect(stateAfter(...before, undone("k"))).toMatchObject({ kind: "done" });
+    expect(() => foldEffects(journal([undoing("k")]))).toThrow(expect.objectContaining({ code: "STORE_CORRUPT" }));
+  });
+
   test("an outcome without an intent is corrupt, and so is a body that cannot be read", () => {
     expect(() => foldEffects(journal([done("k")]))).toThrow(expect.objectContaining({ code: "STORE_CORRUPT" }));
     expect(() => foldEffects(journal([intended("a"), unknown("b")]))).toThrow(
@@ -150,12 +167,12 @@ describe("effect fold", () => {
   const someLines = fc
     .array(
       fc
-        .tuple(fc.constantFrom(intended, unknown, done, failed), fc.constantFrom(...keys))
+        .tuple(fc.constantFrom(intended, unknown, done, failed, undoing, undone, kept), fc.constantFrom(...keys))
         .map(([make, key]) => make(key)),
     )
     .map((lines) => [...keys.map((key) => intended(key)), ...lines, ["note", { key: "a" }] satisfies Line]);
 
-  test("folding in two parts is folding in one; other effects are left alone; done is final", () => {
+  test("folding in two parts is folding in one; other effects are left alone; done changes only by an undo", () => {
     fc.assert(
       fc.property(someLines, fc.nat(), (lines, cut) => {
         const entries = journal(lines);
@@ -165,7 +182,10 @@ describe("effect fold", () => {
         for (const entry of entries.slice(at)) {
           const change = stepEffect((key) => ledger.get(key), entry);
           if (change === null) continue;
-          expect(ledger.get(change.key)?.state.kind).not.toBe("done");
+          const before = ledger.get(change.key)?.state.kind;
+          expect(before).not.toBe("undone");
+          if (before === "done") expect(entry.kind).toBe("effect.undoing");
+          if (before === "undoing") expect(entry.kind).toBe("effect.undone");
           expect(change.key).toBe(entry.body["key"]);
           ledger.set(change.key, change);
         }

@@ -33,9 +33,19 @@ export type EffectState =
   | { readonly kind: "intended"; readonly at: string }
   | { readonly kind: "unknown"; readonly at: string; readonly reason: string }
   | { readonly kind: "done"; readonly at: string; readonly adopted: boolean; readonly receipt: Json }
-  | { readonly kind: "failed"; readonly at: string; readonly reason: string; readonly detail?: Json };
+  | { readonly kind: "failed"; readonly at: string; readonly reason: string; readonly detail?: Json }
+  /** It was done, and the user asked to undo it. Only the target knows whether that happened. */
+  | { readonly kind: "undoing"; readonly at: string; readonly adopted: boolean; readonly receipt: Json }
+  /** `undo` is the receipt of the undo. */
+  | {
+      readonly kind: "undone";
+      readonly at: string;
+      readonly adopted: boolean;
+      readonly receipt: Json;
+      readonly undo: Json;
+    };
 
-/** Bodies of the three effect entries. The effects table is a fold over them. */
+/** Bodies of the effect entries. The effects table is a fold over them. */
 export type EffectIntended = {
   readonly key: string;
   readonly kind: string;
@@ -47,6 +57,13 @@ type EffectUnknown = { readonly key: string; readonly reason: string };
 export type EffectSettled =
   | { readonly key: string; readonly outcome: "done"; readonly adopted: boolean; readonly receipt: Json }
   | { readonly key: string; readonly outcome: "failed"; readonly reason: string; readonly detail?: Json };
+
+type EffectUndoing = { readonly key: string };
+export type EffectUndone =
+  /** `adopted`: the target reported it as undone before Holdfast acted. */
+  | { readonly key: string; readonly outcome: "undone"; readonly adopted: boolean; readonly receipt: Json }
+  /** The target refused, so the effect is still done. */
+  | { readonly key: string; readonly outcome: "kept"; readonly reason: string };
 
 /** The target's answer. "absent" requires an authenticated and complete answer; every doubt is "unknown". */
 export type Lookup =
@@ -178,11 +195,32 @@ export function effectKey(params: { readonly run: string; readonly stage: string
   });
 }
 
+/**
+ * The key under which an effect happens now. An undone effect keeps its key, so that its marker at the target does not
+ * count for the next one.
+ */
+export function currentKey(effects: Readonly<Record<string, Effect>>, first: string): string {
+  const isTaken = (key: string): boolean => {
+    const effect = Object.hasOwn(effects, key) ? effects[key] : undefined;
+    return effect !== undefined && isUndone(effect);
+  };
+  let key = first;
+  for (let again = 2; isTaken(key); again += 1) key = `${first}-again-${again}`;
+  return key;
+}
+
+/** It happened, and the user has undone it or asked for that. */
+export function isUndone(
+  effect: Effect,
+): effect is Effect & { readonly state: Extract<EffectState, { readonly undo: Json } | { readonly kind: "undoing" }> } {
+  return effect.state.kind === "undone" || effect.state.kind === "undoing";
+}
+
 type FoldedEntry = Pick<JournalEntry, "run" | "entry" | "kind" | "at" | "body">;
 
 /**
  * Returns the effect that this entry changes, in its new state. null: it changes none. Used by stores that keep the
- * effects in a table. Done is final: no later entry can undo an effect that happened.
+ * effects in a table. Done is final until the user undoes the effect: no other entry changes it.
  */
 export function stepEffect(find: (key: string) => Effect | undefined, entry: FoldedEntry): Effect | null {
   switch (entry.kind) {
@@ -191,13 +229,30 @@ export function stepEffect(find: (key: string) => Effect | undefined, entry: Fol
     case "effect.unknown": {
       const body = parseShape({ shape: unknownShape, value: entry.body, what: nameOf(entry) });
       const effect = known(find(body.key), entry, body.key);
-      if (effect.state.kind === "done") return null;
+      if (isFinal(effect)) return null;
       return { ...effect, state: { kind: "unknown", at: entry.at, reason: body.reason } };
     }
     case "effect.settled": {
       const body = parseShape({ shape: settledShape, value: entry.body, what: nameOf(entry) });
       const effect = known(find(body.key), entry, body.key);
-      return effect.state.kind === "done" ? null : { ...effect, state: settledState(body, entry.at) };
+      return isFinal(effect) ? null : { ...effect, state: settledState(body, entry.at) };
+    }
+    case "effect.undoing": {
+      const { key } = parseShape({ shape: undoingShape, value: entry.body, what: nameOf(entry) });
+      const effect = known(find(key), entry, key);
+      return effect.state.kind === "done"
+        ? { ...effect, state: { ...effect.state, kind: "undoing", at: entry.at } }
+        : null;
+    }
+    case "effect.undone": {
+      const body = parseShape({ shape: undoneShape, value: entry.body, what: nameOf(entry) });
+      const effect = known(find(body.key), entry, body.key);
+      if (effect.state.kind !== "undoing") return null;
+      const { adopted, receipt } = effect.state;
+      const was = { at: entry.at, adopted, receipt };
+      return body.outcome === "kept"
+        ? { ...effect, state: { kind: "done", ...was } }
+        : { ...effect, state: { kind: "undone", ...was, undo: body.receipt } };
     }
     default:
       return null;
@@ -205,7 +260,23 @@ export function stepEffect(find: (key: string) => Effect | undefined, entry: Fol
 }
 
 /** The kinds that stepEffect handles. No other kind changes an effect. */
-export const EFFECT_KINDS: ReadonlySet<EntryKind> = new Set(["effect.intended", "effect.unknown", "effect.settled"]);
+export const EFFECT_KINDS: ReadonlySet<EntryKind> = new Set([
+  "effect.intended",
+  "effect.unknown",
+  "effect.settled",
+  "effect.undoing",
+  "effect.undone",
+]);
+
+/** It happened, and neither a lookup nor a late answer of the target changes that. */
+function isFinal(effect: Effect): boolean {
+  return effect.state.kind === "done" || isUndone(effect);
+}
+
+/** The body of an intent, which is the only entry that holds the effect's payload. */
+export function readIntent(entry: FoldedEntry): EffectIntended {
+  return parseShape({ shape: intendedShape, value: entry.body, what: nameOf(entry) });
+}
 
 const intendedShape: Shape<EffectIntended> = object<EffectIntended>({
   key: text,
@@ -220,14 +291,17 @@ const settledShape: Shape<EffectSettled> = tagged<EffectSettled, "outcome">("out
   failed: object({ key: text, outcome: oneOf({ failed: true }), reason: text, detail: optional(json) }),
 });
 
+const undoingShape: Shape<EffectUndoing> = object<EffectUndoing>({ key: text });
+const undoneShape: Shape<EffectUndone> = tagged<EffectUndone, "outcome">("outcome", {
+  undone: object({ key: text, outcome: oneOf({ undone: true }), adopted: flag, receipt: json }),
+  kept: object({ key: text, outcome: oneOf({ kept: true }), reason: text }),
+});
+
 /** A second intent for the same key is a new attempt at the same effect. After a failure its payload may differ. */
 function intend(find: (key: string) => Effect | undefined, entry: FoldedEntry): Effect | null {
-  const { key, kind, target, payload } = parseShape({
-    shape: intendedShape,
-    value: entry.body,
-    what: nameOf(entry),
-  });
-  if (find(key)?.state.kind === "done") return null;
+  const { key, kind, target, payload } = readIntent(entry);
+  const before = find(key);
+  if (before !== undefined && isFinal(before)) return null;
   return { run: entry.run, key, kind, target, payload, state: { kind: "intended", at: entry.at } };
 }
 

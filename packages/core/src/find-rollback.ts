@@ -381,6 +381,9 @@ class EffectNotes {
         if (body["outcome"] === "failed") this.#effects.delete(key);
         else this.#effects.set(key, { ...known, entry, unsafe: this.#lasting.has(key) ? LASTS : null });
         return;
+      case "effect.undone":
+        if (body["outcome"] === "undone") this.#effects.delete(key);
+        return;
       default:
     }
   }

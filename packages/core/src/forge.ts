@@ -35,6 +35,8 @@ export interface Forge {
   /** Found by the key's hidden marker. */
   findComment(on: Subject, key: string): Promise<{ readonly url: string } | null>;
   comment(on: Subject, comment: { readonly body: string; readonly key: string }): Promise<{ readonly url: string }>;
+  /** Deletes the comment that `findComment` finds. One that is gone already is not an error. */
+  deleteComment(on: Subject, key: string): Promise<void>;
 
   defaultBranch(): Promise<string>;
   /** The newest pull request whose head is this branch. An open one takes precedence over closed and merged ones. */
@@ -43,6 +45,8 @@ export interface Forge {
   /** FORGE_REFUSED (data: why): one exists for this head, the head was never pushed, or it has no new commits. */
   createPullRequest(request: NewPullRequest): Promise<PullRequest>;
   updatePullRequest(number: number, change: { readonly title?: string; readonly body?: string }): Promise<PullRequest>;
+  /** A pull request that is closed already counts as success. FORGE_REFUSED (data: why): it is merged. */
+  closePullRequest(number: number): Promise<PullRequest>;
   mergePullRequest(number: number, params: { readonly head: string }): Promise<PullRequest>;
   checks(commit: string): Promise<Checks>;
   /** All submitted reviews, oldest first. FORGE_REFUSED: the pull request does not exist. */

@@ -59,6 +59,8 @@ export const ENTRY_KINDS = [
   "effect.intended",
   "effect.settled",
   "effect.unknown",
+  "effect.undoing", // the user asked to undo a done effect
+  "effect.undone", // the target reports that it is undone, or keeps it
   "graph.set", // the graph of this stage attempt at its start
   "graph.moved", // events of the graph's nodes
   "files.settled", // the newest checkpoint holds the files as the steps that may change them left them

@@ -4,7 +4,7 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, findAnyWorktree, findRunWorkspace, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
-import type { Effect } from "./effects.ts";
+import { type Effect, isUndone } from "./effects.ts";
 import { type Finding, type ReliedOn, type Setting, compareInputs, compareSettings, reliedOn } from "./findings.ts";
 import { type Forge, type PullRequest, readIssueWithComments } from "./forge.ts";
 import { type SinceCheckpoint, foldSince } from "./journal.ts";
@@ -325,7 +325,7 @@ async function findOwnRequest(
   const { branch } = params.place;
   if (branch === null || params.effects.length === 0) return null;
   const found = await forge.findPullRequest(branch.replace(/^refs\/heads\//, ""));
-  const ours = found !== null && params.effects.some(({ key }) => mentions(found.body, key));
+  const ours = found !== null && params.effects.some(({ key }) => mentionsKey(found.body, key));
   return ours ? found : null;
 }
 
@@ -339,7 +339,7 @@ function numberOf(effects: readonly Effect[]): number | null {
 }
 
 /** Matches the whole key: `r/pr/open` is not in a text that has only `r/pr/open.2`. */
-function mentions(text: string, key: string): boolean {
+export function mentionsKey(text: string, key: string): boolean {
   const places = text.split(key);
   return places.some((before, at) => {
     const after = places[at + 1];
@@ -381,7 +381,7 @@ async function observeRequest(params: {
 
 /** A workflow that merges its own pull request is still in the middle of its work and has more to do. */
 function mergesItself(effects: readonly Effect[]): boolean {
-  return effects.some(({ kind, state }) => /merge/.test(kind) && state.kind !== "failed");
+  return effects.some((effect) => /merge/.test(effect.kind) && effect.state.kind !== "failed" && !isUndone(effect));
 }
 
 /** Whether the merge contains `head`. In doubt it does not: then the user is asked, and no commit is lost. */

@@ -194,6 +194,7 @@ export function eachForgeQuestion(forge: Forge, marked: Forge["marked"], wrap: W
     setLabels: wrap("setLabels", (...args: Parameters<Forge["setLabels"]>) => forge.setLabels(...args)),
     findComment: wrap("findComment", (...args: Parameters<Forge["findComment"]>) => forge.findComment(...args)),
     comment: wrap("comment", (...args: Parameters<Forge["comment"]>) => forge.comment(...args)),
+    deleteComment: wrap("deleteComment", (...args: Parameters<Forge["deleteComment"]>) => forge.deleteComment(...args)),
     defaultBranch: wrap("defaultBranch", () => forge.defaultBranch()),
     findPullRequest: wrap("findPullRequest", (head: string) => forge.findPullRequest(head)),
     getPullRequest: wrap("getPullRequest", (number: number) => forge.getPullRequest(number)),
@@ -203,6 +204,7 @@ export function eachForgeQuestion(forge: Forge, marked: Forge["marked"], wrap: W
     updatePullRequest: wrap("updatePullRequest", (...args: Parameters<Forge["updatePullRequest"]>) =>
       forge.updatePullRequest(...args),
     ),
+    closePullRequest: wrap("closePullRequest", (number: number) => forge.closePullRequest(number)),
     mergePullRequest: wrap("mergePullRequest", (...args: Parameters<Forge["mergePullRequest"]>) =>
       forge.mergePullRequest(...args),
     ),

@@ -136,7 +136,9 @@ function reduceKind(state: RunState, entry: StateEntry, apply: ApplyEvent): RunS
     }
     case "effect.intended":
     case "effect.unknown":
-    case "effect.settled": {
+    case "effect.settled":
+    case "effect.undoing":
+    case "effect.undone": {
       const effect = stepEffect((key) => own(state.effects, key), entry);
       return effect === null ? state : { ...state, effects: { ...state.effects, [effect.key]: effect } };
     }

@@ -162,8 +162,21 @@ function checkFit(before: Effect | undefined, entry: Entry): void {
   if (entry.kind === "effect.intended") {
     const wish = stepEffect(() => undefined, entry);
     if (wish !== null) checkIntent(before, wish);
-  } else if (before?.state.kind === "done" && entry.body["outcome"] !== "done") {
-    throw effectConflict({ run: entry.run, why: `${before.key} is already done and cannot become anything else` });
+  } else if (before !== undefined && !fits(before, entry)) {
+    const why = `${before.key} is ${before.state.kind}, which ${entry.kind} cannot follow`;
+    throw effectConflict({ run: entry.run, why });
+  }
+}
+
+function fits({ state }: Effect, { kind, body }: Entry): boolean {
+  switch (kind) {
+    case "effect.undoing":
+      return state.kind === "done" || state.kind === "undoing";
+    case "effect.undone":
+      return state.kind === "undoing";
+    default:
+      if (state.kind === "done") return body["outcome"] === "done";
+      return state.kind !== "undoing" && state.kind !== "undone";
   }
 }
 

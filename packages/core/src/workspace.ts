@@ -438,7 +438,17 @@ export interface Branches {
 export type Asking = Pick<
   Branch,
   "remote" | "pushRemote" | "fetch" | "remoteBranch" | "lookUpRemote" | "defaultBranch" | "isAncestor" | "mergeBase"
->;
+> & {
+  /**
+   * Undoes a push: puts a branch of the push remote from commit `from` back to commit `to`, or deletes it (null). The remote refuses if the
+   * branch is not at `from` any more. Null: done.
+   */
+  readonly undoPush: (params: {
+    readonly branch: string;
+    readonly from: string;
+    readonly to: string | null;
+  }) => Promise<PushRefusal | null>;
+};
 
 export interface Remote {
   readonly name: string;

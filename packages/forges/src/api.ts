@@ -2,7 +2,7 @@
 
 import { setTimeout } from "node:timers/promises";
 import * as z from "zod/mini";
-import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { type Json, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type ApiRequest, type ApiResponse, type LossCause, type Transport, redactSecrets } from "./transport.ts";
@@ -17,9 +17,7 @@ export interface Api {
     shape: z.ZodMiniType<T>,
     items?: (page: Json | undefined) => unknown,
   ): Promise<readonly T[] | null>;
-  write(
-    request: ApiRequest & { readonly body: JsonObject },
-  ): Promise<Exclude<ClassifiedResponse, { kind: "turned_away" }>>;
+  write(request: ApiRequest): Promise<Exclude<ClassifiedResponse, { kind: "turned_away" }>>;
   parse<T>(value: unknown, shape: z.ZodMiniType<T>, what: string): T;
   /** The error for a write with an unknown outcome whose result was not found afterwards. */
   lost(what: string, lost: Omit<Extract<ClassifiedResponse, { kind: "lost" }>, "kind">): HoldfastError;

@@ -146,11 +146,38 @@ export async function findComment(
   number: number,
   key: string,
 ): Promise<{ readonly url: string } | null> {
+  const found = await readComment(github, number, key);
+  return found === null ? null : { url: found.html_url };
+}
+
+async function readComment(
+  github: GithubRepository,
+  number: number,
+  key: string,
+): Promise<z.infer<typeof COMMENT> | null> {
   requireKey(key);
   const all = await github.api.list(pathOf(github, number), COMMENT);
   if (all === null) throw await subjectNotFound(github, number);
-  const found = all.find(({ body }) => hasMarker(body ?? "", key));
-  return found === undefined ? null : { url: found.html_url };
+  return all.find(({ body }) => hasMarker(body ?? "", key)) ?? null;
+}
+
+export async function deleteComment(github: GithubRepository, number: number, key: string): Promise<void> {
+  const found = await readComment(github, number, key);
+  if (found === null) return;
+  const isGone = async (): Promise<true | null> =>
+    (await readComment(github, number, key))?.id === found.id ? null : true;
+  await writeOnce(github.api, {
+    request: { method: "DELETE", path: `${repositoryPath(github)}/issues/comments/${found.id}` },
+    done: () => true,
+    find: isGone,
+    hidden: () => writeDenied(github, `delete a comment on ${number}`),
+    refused: ({ message }) =>
+      forgeRefused(
+        `a comment on ${number} in ${repositoryName(github)} cannot be deleted: ${message}`,
+        "Delete it by hand.",
+        { why: "comment_refused", number },
+      ),
+  });
 }
 
 export async function readComments(github: GithubRepository, number: number): Promise<readonly IssueComment[]> {
@@ -189,6 +216,7 @@ export async function addComment(
 }
 
 const COMMENT = z.object({
+  id: z.int(),
   body: z.nullish(z.string()),
   html_url: z.string(),
   // null: the account was deleted.

@@ -13,7 +13,7 @@ import {
   repositoryPath,
   writeDenied,
 } from "./github-issues.ts";
-import { type ServerPulls, mergeServerPull, requirePull, updateServerPull } from "./server-pulls.ts";
+import { type ServerPulls, closeServerPull, mergeServerPull, requirePull, updateServerPull } from "./server-pulls.ts";
 
 export async function findPull(github: GithubRepository, head: string): Promise<PullRequest | null> {
   const all = await listPulls(github, head);
@@ -67,6 +67,11 @@ export async function updatePull(
     change,
     request: ({ title, body }) => ({ method: "PATCH", path: pathOf(github, number), body: { title, body } }),
   });
+}
+
+export async function closePull(github: GithubRepository, number: number): Promise<PullRequest> {
+  const request = { method: "PATCH", path: pathOf(github, number), body: { state: "closed" } } as const;
+  return await closeServerPull(pullsOf(github), number, request);
 }
 
 export async function mergePull(

@@ -12,6 +12,7 @@ import {
   type GithubRepository,
   addComment,
   createIssue,
+  deleteComment,
   findComment,
   findIssue,
   readComments,
@@ -21,7 +22,7 @@ import {
   repositoryPath,
   setLabels,
 } from "./github-issues.ts";
-import { createPull, findPull, getPull, mergePull, readReviews, updatePull } from "./github-pulls.ts";
+import { closePull, createPull, findPull, getPull, mergePull, readReviews, updatePull } from "./github-pulls.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
 /** GitHub, or a GitHub Enterprise server. */
@@ -46,11 +47,13 @@ export function openGithubForge(options: ServerForgeOptions): Forge {
     setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(github, subjectNumber(on), labels)),
     findComment: (on, key) => numbered(subjectNumber(on), () => findComment(github, subjectNumber(on), key)),
     comment: (on, comment) => numbered(subjectNumber(on), () => addComment(github, subjectNumber(on), comment)),
+    deleteComment: (on, key) => numbered(subjectNumber(on), () => deleteComment(github, subjectNumber(on), key)),
     defaultBranch: async () => (await readRepository(github)).default_branch,
     findPullRequest: (branch) => findPull(github, branch),
     getPullRequest: (number) => numbered(number, () => getPull(github, number)),
     createPullRequest: async (request) => await createPull(github, request),
     updatePullRequest: (number, change) => numbered(number, () => updatePull(github, number, change)),
+    closePullRequest: (number) => numbered(number, () => closePull(github, number)),
     mergePullRequest: (number, params) => numbered(number, () => mergePull(github, number, params)),
     checks: async (commit) => await readChecks(github, commit),
     reviews: (number) => numbered(number, () => readReviews(github, number)),

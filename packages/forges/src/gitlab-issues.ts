@@ -92,15 +92,38 @@ export async function findComment(
   on: Subject,
   key: string,
 ): Promise<{ readonly url: string } | null> {
+  const found = await readNote(gitlab, on, key);
+  return found === null ? null : { url: `${subjectPaths(gitlab, on).url}#note_${found.id}` };
+}
+
+async function readNote(gitlab: GitlabProject, on: Subject, key: string): Promise<z.infer<typeof NOTE> | null> {
   requireKey(key);
-  const { name, path, url } = subjectPaths(gitlab, on);
+  const { name, path } = subjectPaths(gitlab, on);
   const all = await gitlab.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
   if (all === null) {
     await requireSubject(gitlab, on);
     throw writeDenied(gitlab, `read the comments of ${name}`);
   }
-  const found = all.find(({ body }) => hasMarker(body, key));
-  return found === undefined ? null : { url: `${url}#note_${found.id}` };
+  return all.find(({ body }) => hasMarker(body, key)) ?? null;
+}
+
+export async function deleteComment(gitlab: GitlabProject, on: Subject, key: string): Promise<void> {
+  const found = await readNote(gitlab, on, key);
+  if (found === null) return;
+  const { name, path, number } = subjectPaths(gitlab, on);
+  const isGone = async (): Promise<true | null> => ((await readNote(gitlab, on, key))?.id === found.id ? null : true);
+  await writeOnce(gitlab.api, {
+    request: { method: "DELETE", path: `${path}/notes/${found.id}` },
+    done: () => true,
+    find: isGone,
+    hidden: () => writeDenied(gitlab, `delete a comment on ${name}`),
+    refused: ({ message }) =>
+      forgeRefused(
+        `a comment on ${name} in ${projectName(gitlab)} cannot be deleted: ${message}`,
+        "Delete it by hand.",
+        { why: "comment_refused", number },
+      ),
+  });
 }
 
 export async function readComments(gitlab: GitlabProject, number: number): Promise<readonly IssueComment[]> {
@@ -138,7 +161,7 @@ export async function addComment(
 }
 
 const NOTE = z.object({
-  id: z.number(),
+  id: z.int(),
   body: z.string(),
   author: z.nullish(z.object({ username: z.string() })),
   /** GitLab's own note about a change of the issue. */

@@ -16,7 +16,7 @@ import {
   subjectPaths,
   writeDenied,
 } from "./gitlab-issues.ts";
-import { type ServerPulls, mergeServerPull, updateServerPull } from "./server-pulls.ts";
+import { type ServerPulls, closeServerPull, mergeServerPull, updateServerPull } from "./server-pulls.ts";
 
 export async function findMergeRequest(gitlab: GitlabProject, head: string): Promise<PullRequest | null> {
   const all = await listRequests(gitlab, head);
@@ -84,6 +84,11 @@ export async function updateMergeRequest(
       body: { title: draftTitle(title, draft), description: body },
     }),
   });
+}
+
+export async function closeMergeRequest(gitlab: GitlabProject, number: number): Promise<PullRequest> {
+  const request = { method: "PUT", path: pathOf(gitlab, number), body: { state_event: "close" } } as const;
+  return await closeServerPull(pullsOf(gitlab), number, request);
 }
 
 export async function mergeMergeRequest(

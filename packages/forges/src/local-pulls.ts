@@ -93,6 +93,22 @@ export function updatePull(
   });
 }
 
+export function closePull(local: LocalRepository, number: number): Promise<PullRequest> {
+  return withForgeLock(local, async () => {
+    const pull = requirePull(local, number);
+    const now = await toPullRequest(local, number, pull);
+    if (now.state === "closed") return now;
+    if (now.state === "merged") {
+      const message = `pull request ${number} cannot be closed: it is merged`;
+      throw forgeRefused(message, "Check the pull request; nothing was changed.", { why: "merged", number });
+    }
+    const next: StoredPull = { ...pull, state: "closed", headCommit: now.headCommit };
+    const change = { path: pullPath(number), text: formatPull(next), mode: "replace", what: "pull_closed" } as const;
+    applyChange(local, { ...change, number, key: null });
+    return await toPullRequest(local, number, next);
+  });
+}
+
 export function setPullLabels(local: LocalRepository, number: number, labels: readonly string[]): Promise<void> {
   const wanted = [...new Set(labels)];
   return withForgeLock(local, async () => {
@@ -329,11 +345,11 @@ export function findComment(local: LocalRepository, number: number, key: string)
   return at === -1 ? null : { url: urlOf(local, number, at) };
 }
 
-/** Comments written by users. */
+/** Comments written by users. A deleted comment of a run has left an empty entry. */
 export function readIssueComments(local: LocalRepository, number: number): readonly IssueComment[] {
   requireSubject(local, number);
   return readComments(local, number)
-    .filter(({ body }) => !hasAnyMarker(body))
+    .filter(({ body }) => body !== "" && !hasAnyMarker(body))
     .map(({ author, body, at }) => ({ author: author ?? "unknown", body, at }));
 }
 
@@ -357,6 +373,18 @@ export function addComment(
       key: comment.key,
     });
     return { url: urlOf(local, number, comments.length - 1) };
+  });
+}
+
+/** Leaves an empty entry, because the addresses of the others contain their position. */
+export function deleteComment(local: LocalRepository, number: number, key: string): Promise<void> {
+  return withForgeLock(local, async () => {
+    if (findComment(local, number, key) === null) return;
+    const comments = readComments(local, number);
+    const at = comments.findIndex(({ body }) => hasMarker(body, key));
+    const kept = comments.map((comment, index) => (index === at ? { ...comment, body: "" } : comment));
+    const text = `${JSON.stringify(kept, null, 2)}\n`;
+    applyChange(local, { path: pathOf(number), text, mode: "replace", what: "comment_deleted", number, key });
   });
 }
 

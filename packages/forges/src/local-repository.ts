@@ -209,9 +209,11 @@ type ChangeName =
   | "issue_closed"
   | "labels_set"
   | "comment_created"
+  | "comment_deleted"
   | "pull_created"
   | "pull_updated"
   | "pull_merged"
+  | "pull_closed"
   | "checks_recorded";
 
 /** Returns false, with nothing changed, if another file now exists at that path. */

@@ -17,7 +17,9 @@ import { combineChecks, requireCommit } from "./checks.ts";
 import { createIssue, findIssue, readIssue, setLabels } from "./local-issues.ts";
 import {
   addComment,
+  closePull,
   createPull,
+  deleteComment,
   findComment,
   readIssueComments,
   findPull,
@@ -76,11 +78,13 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
       ),
     findComment: (on, key) => at((local) => findComment(local, subjectNumber(on), key)),
     comment: (on, comment) => at((local) => addComment(local, subjectNumber(on), comment)),
+    deleteComment: (on, key) => at((local) => deleteComment(local, subjectNumber(on), key)),
     defaultBranch: () => at((local) => findDefaultBranch(local)),
     findPullRequest: (head) => at((local) => findPull(local, head)),
     getPullRequest: (number) => at((local) => getPull(local, number)),
     createPullRequest: (request) => at((local) => createPull(local, request)),
     updatePullRequest: (number, change) => at((local) => updatePull(local, number, change)),
+    closePullRequest: (number) => at((local) => closePull(local, number)),
     mergePullRequest: (number, params) => at((local) => mergePull(local, number, params)),
     checks: (commit) => at((local) => readChecks(local, commit, ciWaitMs)),
     reviews: (number) => at((local) => readReviews(local, number)),

@@ -1,4 +1,4 @@
-// Updates and merges of pull requests, the same for every forge with a server.
+// Updates, merges and closing of pull requests, the same for every forge with a server.
 
 import type { PullRequest } from "@holdfast/core/forge";
 import type { Json } from "@holdfast/core/json";
@@ -64,6 +64,37 @@ export async function updateServerPull(
         "Check the requested title and body.",
         { why: "change_refused", number },
       ),
+  });
+}
+
+/** A pull request that is closed already counts as success. */
+export async function closeServerPull(pulls: ServerPulls, number: number, request: WriteRequest): Promise<PullRequest> {
+  const before = await requirePull(pulls, number);
+  if (before.state === "closed") return before;
+  const cannot = (why: string, message: string): HoldfastError =>
+    forgeRefused(
+      `${pulls.noun} ${number} in ${pulls.location} cannot be closed: ${message}`,
+      `Check the ${pulls.noun}; nothing was changed.`,
+      { why, number },
+    );
+  if (before.state === "merged") throw cannot("merged", "it is merged");
+  return await writeOnce(pulls.api, {
+    request,
+    // It may have been merged a moment before.
+    async done() {
+      const after = await requirePull(pulls, number);
+      if (after.state === "closed") return after;
+      throw cannot(after.state, `it is ${after.state}`);
+    },
+    async find() {
+      const after = await pulls.get(number);
+      return after?.state === "closed" ? after : null;
+    },
+    hidden: () => pulls.denied(`close ${pulls.noun} ${number}`),
+    async refused({ message }) {
+      const after = await requirePull(pulls, number);
+      return after.state === "closed" ? after : cannot(after.state === "merged" ? "merged" : "refused", message);
+    },
   });
 }
 

@@ -28,7 +28,7 @@ export interface Transport {
 }
 
 export interface ApiRequest {
-  readonly method: "GET" | "POST" | "PUT" | "PATCH";
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Relative to the API's root, with its query: `repos/o/r/issues?page=2`. */
   readonly path: string;
   readonly body?: JsonObject;

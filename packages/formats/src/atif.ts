@@ -384,7 +384,11 @@ function effect(entry: JournalEntry, { outcomes }: Reading): UnnumberedStep {
 function outcomesOf(entries: readonly JournalEntry[]): ReadonlyMap<string, JsonObject> {
   const outcomes = new Map<string, JsonObject>();
   for (const { kind, body } of entries) {
-    if (kind === "effect.settled" || kind === "effect.unknown")
+    if (
+      kind === "effect.settled" ||
+      kind === "effect.unknown" ||
+      (kind === "effect.undone" && body["outcome"] !== "kept")
+    )
       outcomes.set(contentText(field(body, "key") ?? ""), body);
   }
   return outcomes;

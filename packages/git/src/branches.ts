@@ -15,7 +15,7 @@ import {
 } from "./branch-refs.ts";
 import { commitFiles, writeCurrentTree } from "./commit-files.ts";
 import { quotePath, splitRecords } from "./paths.ts";
-import { inspectPush, pushBranch } from "./push.ts";
+import { inspectPush, pushBranch, undoPush } from "./push.ts";
 import { commitResolved, rebase, writeConflict } from "./rebase.ts";
 import {
   type RemoteBranches,
@@ -80,7 +80,7 @@ async function openFolder({
 }
 
 function branchOf(at: BranchContext, remote: string | null): Branch {
-  const { onPush, ...asking } = askingOf(at, remote, at.name);
+  const { onPush, undoPush: _forAsking, ...asking } = askingOf(at, remote, at.name);
   return {
     name: at.name,
     root: at.worktree.root,
@@ -128,6 +128,7 @@ function askingOf(
       return isGone ? null : readRemoteBranch(at, remote, { branch, own });
     },
     lookUpRemote: (branch) => lookUpRemote(at, remote, { branch, own }),
+    undoPush: (params) => undoPush(at, remote, params),
     defaultBranch: () => findDefaultBranch(at, remote),
     isAncestor: (params) => isAncestor(at, params),
     mergeBase: (params) => mergeBase(at, params),

@@ -9,10 +9,10 @@ import {
   maskSecrets,
   secretValues,
 } from "@holdfast/core/mask";
-import type { PushInspection, PushResult, PushedSecret } from "@holdfast/core/workspace";
+import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
-import { type BranchContext, isAncestor, requireTip } from "./branch-refs.ts";
+import { type BranchContext, type RepositoryContext, isAncestor, requireTip } from "./branch-refs.ts";
 import {
   NO_REMOTE,
   classifyRemoteFailure,
@@ -64,6 +64,28 @@ export async function pushBranch(
   if (isFirst && !(await isOurs(at, there.commit, commit)))
     return { kind: "refused", refusal: { ...refusal, cause: "non_fast_forward" } };
   return { kind: "refused", refusal };
+}
+
+/** Puts a branch of the push remote back to `to`, or deletes it (null), only while it is at `from`. Null: done. */
+export async function undoPush(
+  at: RepositoryContext,
+  configured: string | null,
+  { branch, from, to }: Parameters<Asking["undoPush"]>[0],
+): Promise<PushRefusal | null> {
+  const ref = `refs/heads/${branch}`;
+  const valid = await at.git.result({ args: ["check-ref-format", ref] });
+  const isCommit = (id: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(id);
+  if (valid.code !== 0 || !isCommit(from) || (to !== null && !isCommit(to)))
+    throw new HoldfastError({ code: "USAGE", message: `${JSON.stringify(branch)} at ${from} is not a pushed branch` });
+  const remote = await findRemote(at, configured, "push");
+  if (remote === null) return NO_REMOTE;
+  const lease = `--force-with-lease=${ref}:${from}`;
+  const args = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", lease, "--", remote.name];
+  const result = await runUserGit(at, ["-c", "core.commitGraph=false", ...args, `${to ?? ""}:${ref}`]);
+  const report = parsePushReport(result.stdout.toString("utf8"), ref);
+  if (result.kind === "exited" && result.code === 0 && report !== undefined && report.flag !== "!") return null;
+  const { stderr, failedHook } = result;
+  return classifyRemoteFailure({ report, failedHook, stderr, timedOut: result.kind === "timed_out" });
 }
 
 /** A commit that is absent from this repository cannot be ours. */

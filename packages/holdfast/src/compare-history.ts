@@ -19,7 +19,7 @@ export interface HistoryStep {
 export interface EffectSeen {
   readonly kind: string;
   readonly target: string;
-  readonly state: "done" | "failed" | "unknown" | "intended";
+  readonly state: "done" | "failed" | "unknown" | "intended" | "undone";
   /** The effect existed already and the run adopted it. */
   readonly adopted: boolean;
   /** The number that the external system assigned (of a pull request, of a comment); null if it assigned none. */
@@ -78,6 +78,7 @@ export class HistoryReader {
       case "effect.intended":
       case "effect.unknown":
       case "effect.settled":
+      case "effect.undone":
         this.#effect(kind, body);
         return;
       default:
@@ -116,7 +117,7 @@ export class HistoryReader {
     };
   }
 
-  #effect(kind: "effect.intended" | "effect.unknown" | "effect.settled", body: JsonObject): void {
+  #effect(kind: "effect.intended" | "effect.unknown" | "effect.settled" | "effect.undone", body: JsonObject): void {
     const key = textOf(body, "key");
     const known = this.#effects.get(key);
     if (kind === "effect.intended") {
@@ -125,6 +126,8 @@ export class HistoryReader {
       this.#effects.set(key, { kind: what, target, state: "intended", adopted: false, number: null });
     } else if (known !== undefined && kind === "effect.unknown") {
       this.#effects.set(key, { ...known, state: "unknown" });
+    } else if (known !== undefined && kind === "effect.undone") {
+      if (body["outcome"] === "undone") this.#effects.set(key, { ...known, state: "undone" });
     } else if (known !== undefined) {
       const state = body["outcome"] === "done" ? "done" : "failed";
       const adopted = body["adopted"] === true;

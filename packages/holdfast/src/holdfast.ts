@@ -22,6 +22,7 @@ import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
 import { type SizeReport, reportSize } from "@holdfast/core/store-size";
 import { diffJson, type JsonChange } from "@holdfast/core/diff-json";
+import { type UndoPreview, type UndoReport, previewUndo, undoEffect } from "@holdfast/core/undo";
 import { type Repaired, repair, verifyRun } from "@holdfast/core/verify";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
@@ -189,6 +190,28 @@ export class Holdfast implements AsyncDisposable {
   /** The runs that made a commit or a pull request. RUN_NOT_FOUND when the repository has no such commit. */
   async find(target: FindTarget): Promise<FoundRuns> {
     return await findRuns(this.#adapters, target);
+  }
+
+  /**
+   * The effects of a run, oldest first, and whether each can be undone now. Asks forge and remote, and changes nothing.
+   * `after`: only effects that were settled after this checkpoint.
+   */
+  async effects(
+    address?: string,
+    options: { readonly after?: CheckpointSummary } = {},
+  ): Promise<readonly UndoPreview[]> {
+    const { id } = await this.resolveRun(address);
+    return await previewUndo(await this.work.adapters(), { run: id, after: options.after?.entry ?? 0 });
+  }
+
+  /**
+   * Undoes one effect of a run: closes its pull request, deletes its pushed branch, removes its label or comment. The
+   * effect is named by its key. UNDO_REFUSED: it cannot be undone, and nothing was changed. LEASE_HELD: a process
+   * executes the run. After a kill, the same call completes the undo.
+   */
+  async undo(address: string, effect: string): Promise<UndoReport> {
+    const { id } = await this.resolveRun(address);
+    return await undoEffect(await this.work.adapters(), { run: id, key: effect });
   }
 
   /** Compares two checkpoints, or (`to` absent) a checkpoint with its run's worktree as it is now. */

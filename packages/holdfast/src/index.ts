@@ -24,6 +24,7 @@ export type { RunHandle } from "@holdfast/core/run-handle";
 export type { SaveParams } from "@holdfast/core/save";
 export type { SavePlan } from "@holdfast/core/save";
 export type { RestoreReport, RunRestorePlan } from "@holdfast/core/restore";
+export type { UndoPreview, UndoReport } from "@holdfast/core/undo";
 export type { RestoreStep } from "@holdfast/core/restore";
 export type { CherryPickReport } from "@holdfast/core/cherry-pick";
 export type { CherryPickPlan } from "@holdfast/core/cherry-pick";

@@ -168,6 +168,10 @@ export function reduceSummary(
     }
     case "effect.settled":
       return { ...picture, last: last(`${effectOf(body)} ${textOf(body["outcome"]) ?? "settled"}`) };
+    case "effect.undoing":
+      return { ...picture, last: last(`${effectOf(body)}: the undo was started`) };
+    case "effect.undone":
+      return { ...picture, last: last(`${effectOf(body)} ${textOf(body["outcome"]) ?? "undone"}`) };
     case "effect.unknown":
       return { ...picture, last: last(`${effectOf(body)}: not known whether it happened`) };
     case "note":

@@ -65,6 +65,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["mine@1", "--yes"],
     ["mine@1", "--dry-run"],
   ],
+  undo: [["mine"], ["mine", "push"], ["mine", "push", "--dry-run"]],
   fork: [["mine@1"]],
   rm: [["mine@1"], ["mine@1", "--dry-run"]],
   "cherry-pick": [["mine@1", "mine"]],

@@ -34,6 +34,7 @@ export const ERROR_CODES = [
   "WORKSPACE_MISSING",
   "WORKSPACE_BUSY", // git operation in progress, index locked, worktree being created, or processes of the run that do not end
   "RESTORE_REFUSED", // applying the plan would lose data, or something changed since the plan was made
+  "UNDO_REFUSED", // the effect cannot be undone; the message says why, and nothing was changed
   "TREE_MISSING", // a checkpoint's git objects are not in the repository
   "NEEDS_DECISION",
   "WORKFLOW_INVALID", // the definition is inconsistent: unknown stage, missing transition

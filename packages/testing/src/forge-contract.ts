@@ -167,6 +167,58 @@ const issueCases: readonly ForgeCase[] = [
   },
 ];
 
+const undoCases: readonly ForgeCase[] = [
+  {
+    name: "a pull request is closed once, stays closed, and leaves its head free for another one",
+    async run({ open, push, tip }) {
+      const [forge, other] = [await open(), await open()];
+      const head = await push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+      const { number } = await forge.createPullRequest(pullRequest());
+      const [closed, again] = await Promise.all([forge.closePullRequest(number), other.closePullRequest(number)]);
+      assert.deepEqual([closed.state, again.state], ["closed", "closed"]);
+      assert.equal((await other.closePullRequest(number)).state, "closed");
+      assert.equal((await other.getPullRequest(number))?.state, "closed");
+      assert.equal(await tip("topic"), head);
+      const next = await forge.createPullRequest(pullRequest({ key: "run-1/pr/create-again-2" }));
+      assert.notEqual(next.number, number);
+      await rejectsWith("FORGE_REFUSED", () => forge.closePullRequest(number + 1000));
+    },
+  },
+  {
+    name: "a merged pull request is not closed, and the error says so",
+    async run({ open, push }) {
+      const forge = await open();
+      const head = await push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+      const { number } = await forge.createPullRequest(pullRequest());
+      await forge.mergePullRequest(number, { head });
+      const { data } = await rejectsWith("FORGE_REFUSED", () => forge.closePullRequest(number));
+      assert.equal(data["why"], "merged");
+      assert.equal((await forge.getPullRequest(number))?.state, "merged");
+    },
+  },
+  {
+    name: "a deleted comment is gone, a second deletion changes nothing, and others keep their address",
+    async run({ open, push }) {
+      const [forge, other] = [await open(), await open()];
+      const { number } = await forge.createIssue({ ...ISSUE, key: "run-1/setup/issue" });
+      await push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+      const pull = await forge.createPullRequest(pullRequest());
+      for (const on of [number, { pullRequest: pull.number }]) {
+        await forge.comment(on, { body: "Done.", key: "run-1/done/note" });
+        const kept = await forge.comment(on, { body: "Done.", key: "run-1/done/note.2" });
+        await forge.deleteComment(on, "run-1/done/note");
+        await other.deleteComment(on, "run-1/done/note");
+        assert.equal(await other.findComment(on, "run-1/done/note"), null);
+        assert.deepEqual(await other.findComment(on, "run-1/done/note.2"), kept);
+        const made = await forge.comment(on, { body: "Again.", key: "run-1/done/note" });
+        assert.notEqual(made.url, kept.url);
+      }
+      assert.deepEqual(await forge.issueComments(number), []);
+      await rejectsWith("FORGE_REFUSED", () => forge.deleteComment(number + 1000, "run-1/done/note"));
+    },
+  },
+];
+
 const mergeCases: readonly ForgeCase[] = [
   {
     name: "mergeability follows the branches: mergeable, behind or mergeable when the base moved, conflicting",
@@ -374,6 +426,7 @@ export const forgeContract: readonly ForgeCase[] = [
   ...issueCases,
   ...pullCases,
   ...mergeCases,
+  ...undoCases,
   ...checkCases,
   ...reviewCases,
 ];

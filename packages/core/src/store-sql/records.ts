@@ -169,7 +169,10 @@ function isEffectState(state: unknown): state is EffectState {
     case "failed":
       return typeof state["reason"] === "string";
     case "done":
+    case "undoing":
       return typeof state["adopted"] === "boolean" && "receipt" in state;
+    case "undone":
+      return typeof state["adopted"] === "boolean" && "receipt" in state && "undo" in state;
     default:
       return false;
   }

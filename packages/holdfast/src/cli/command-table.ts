@@ -22,6 +22,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, () => Promise<Omit
     find: command(() => import("./commands/find.ts")),
     diff: command(() => import("./commands/diff.ts")),
     restore: command(() => import("./commands/restore.ts")),
+    undo: command(() => import("./commands/undo.ts")),
     fork: command(() => import("./commands/fork.ts")),
     tag: command(() => import("./commands/tag.ts")),
     rm: command(() => import("./commands/rm.ts")),

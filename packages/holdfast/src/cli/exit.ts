@@ -53,6 +53,7 @@ export const EXIT_OF: Readonly<Record<ErrorCode, Exit>> = {
   WORKSPACE_MISSING: "failed",
   WORKSPACE_BUSY: "failed",
   RESTORE_REFUSED: "needs_you",
+  UNDO_REFUSED: "needs_you",
   TREE_MISSING: "corrupt",
   NEEDS_DECISION: "needs_you",
   WORKFLOW_INVALID: "usage",

@@ -46,6 +46,8 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["output issue-1"],
     ["find holdfast/issue-1"],
     ["diff issue-1@1 issue-1@latest"],
+    ["undo issue-1"],
+    ["undo issue-1 push --dry-run"],
     ["checkpoint --run mine --name first"],
     ["checkpoint --run mine --name second"],
     ["checkpoint --run mine --dry-run"],

@@ -33,6 +33,9 @@ import {
   filesPlan,
   restored,
   tombstone,
+  undoPreview,
+  undoReport,
+  effectState,
   sweep,
   usage,
   gcReport,
@@ -116,7 +119,13 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   ]),
   list: union([strictObject({ runs: array(run) }), strictObject({ run, checkpoints: array(checkpoint) })]),
   show: union([
-    strictObject({ run, worktree: nullable(string()), checkpoints: array(checkpoint), dropped: count }),
+    strictObject({
+      run,
+      worktree: nullable(string()),
+      checkpoints: array(checkpoint),
+      dropped: count,
+      effects: array(strictObject({ key: string(), kind: string(), target: string(), state: effectState })),
+    }),
     strictObject({ checkpoint: checkpoint.extend({ planes: anyObject }) }),
     strictObject({ of: string(), graph, edges: array(anyObject) }),
   ]),
@@ -162,6 +171,10 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       restored.extend({ steps: array(strictObject({ step: string(), outcome: string(), text: string() })) }),
     ).optional(),
   }),
+  undo: union([
+    strictObject({ run: string(), effects: array(undoPreview) }),
+    strictObject({ run: string(), effect: undoPreview, dryRun: boolean(), report: nullable(undoReport) }),
+  ]),
   fork: union([
     strictObject({ run, worktree: nullable(string()), replay: anyObject.optional() }),
     strictObject({

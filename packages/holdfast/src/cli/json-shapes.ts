@@ -312,6 +312,27 @@ export const filesPlan = strictObject({
   capture: strictObject({ maxUntrackedBytes: count, includeIgnored: boolean() }).optional(),
 });
 export const restored = strictObject({ undo: nullable(checkpoint), checkpoint, written: count, removed: count });
+export const effectState = z.enum(["intended", "unknown", "done", "failed", "undoing", "undone"]);
+export const undoPreview = strictObject({
+  key: string(),
+  kind: string(),
+  target: string(),
+  state: effectState,
+  at: time,
+  entry: count,
+  what: nullable(string()),
+  can: boolean(),
+  why: nullable(string()),
+  hint: nullable(string()),
+});
+export const undoReport = strictObject({
+  key: string(),
+  kind: string(),
+  target: string(),
+  what: string(),
+  adopted: boolean(),
+  receipt: anyObject,
+});
 export const tombstone = strictObject({
   run: string(),
   sequence: count,
@@ -385,7 +406,7 @@ export const side = strictObject({
     strictObject({
       kind: string(),
       target: string(),
-      state: z.enum(["intended", "done", "failed", "unknown"]),
+      state: z.enum(["intended", "done", "failed", "unknown", "undone"]),
       adopted: boolean(),
       number: nullable(count),
     }),

@@ -20,6 +20,7 @@ const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   doctor: [["doctor"]],
   "format export": [["format", "export", "intact", "--to", "atif"]],
   find: [["find", "HEAD"]],
+  undo: [["undo", "intact"]],
   list: [["list"], ["list", "intact"]],
   events: [
     ["events", "intact"],

@@ -239,6 +239,8 @@ function forgeOf(state: TestForge): Forge {
     setLabels: unused,
     findComment: unused,
     comment: unused,
+    deleteComment: unused,
+    closePullRequest: unused,
     createPullRequest: unused,
     updatePullRequest: unused,
     mergePullRequest: unused,

@@ -82,6 +82,7 @@ const issueRoutes: readonly Route[] = [
   { method: "PUT", path: /^issues\/(\d+)\/labels$/, run: setLabels },
   { method: "GET", path: /^issues\/(\d+)\/comments$/, run: listComments },
   { method: "POST", path: /^issues\/(\d+)\/comments$/, run: addComment },
+  { method: "DELETE", path: /^issues\/comments\/(\d+)$/, run: deleteComment },
 ];
 
 async function listIssues({ repository, incoming }: Call): Promise<Reply> {
@@ -144,10 +145,17 @@ async function addComment(call: Call): Promise<Reply> {
   const { repository, login } = call;
   const body = limited("IssueComment", textOf(fieldsOf(call.incoming.body)["body"], ""));
   if (body === "") throw unprocessable([{ resource: "IssueComment", field: "body", code: "missing_field" }]);
-  const comment = { id: repository.comments.length + 1, on: subject.number, author: login, body };
+  const comment = { id: (repository.comments.at(-1)?.id ?? 0) + 1, on: subject.number, author: login, body };
   repository.comments.push(comment);
   subject.updatedAt = call.world.now();
   return { status: 201, body: commentBody(repository, comment) };
+}
+
+async function deleteComment({ repository, match }: Call): Promise<Reply> {
+  const at = repository.comments.findIndex(({ id }) => id === Number(match[1]));
+  if (at === -1) throw notFound();
+  repository.comments.splice(at, 1);
+  return { status: 204, body: undefined };
 }
 
 function limited(resource: string, body: string): string {

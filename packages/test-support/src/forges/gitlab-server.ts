@@ -28,6 +28,11 @@ const issueRoutes: readonly GitlabRoute[] = [
   { method: "PUT", path: /^issues\/(\d+)$/, run: updateIssue },
   { method: "GET", path: /^issues\/(\d+)\/notes$/, run: async (call) => pageOf(call.incoming, issueOf(call).notes) },
   { method: "POST", path: /^issues\/(\d+)\/notes$/, run: async (call) => addNote(call, issueOf(call).notes) },
+  {
+    method: "DELETE",
+    path: /^issues\/(\d+)\/notes\/(\d+)$/,
+    run: async (call) => deleteNote(call, issueOf(call).notes),
+  },
 ];
 
 async function listIssues({ project, incoming, login }: GitlabCall): Promise<Reply> {
@@ -76,6 +81,13 @@ function addNote({ projects, incoming, login }: GitlabCall, notes: GitlabNote[])
   };
   notes.push(note);
   return { status: 201, body: note };
+}
+
+function deleteNote({ match }: GitlabCall, notes: GitlabNote[]): Reply {
+  const at = notes.findIndex(({ id }) => id === Number(match[2]));
+  if (at === -1) throw notFound("Note");
+  notes.splice(at, 1);
+  return { status: 204, body: undefined };
 }
 
 function labelsOf(text: string): string[] {
@@ -149,6 +161,11 @@ const requestRoutes: readonly GitlabRoute[] = [
     run: async (call) => pageOf(call.incoming, requestOf(call).notes),
   },
   { method: "POST", path: /^merge_requests\/(\d+)\/notes$/, run: async (call) => addNote(call, requestOf(call).notes) },
+  {
+    method: "DELETE",
+    path: /^merge_requests\/(\d+)\/notes\/(\d+)$/,
+    run: async (call) => deleteNote(call, requestOf(call).notes),
+  },
   { method: "GET", path: /^merge_requests\/(\d+)\/approvals$/, run: readApprovals },
 ];
 
@@ -207,6 +224,7 @@ async function updateRequest(call: GitlabCall): Promise<Reply> {
   request.title = textOf(fields["title"], request.title);
   request.description = textOf(fields["description"], request.description);
   if (typeof fields["labels"] === "string") request.labels = labelsOf(fields["labels"]);
+  if (fields["state_event"] === "close" && request.state === "opened") request.state = "closed";
   return await readRequest(call);
 }
 

@@ -187,6 +187,12 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
       ]);
     case "effect.unknown":
       return words([body["key"], reasonOf(body["reason"])]);
+    case "effect.undone":
+      return words([
+        body["key"],
+        body["adopted"] === true ? "was undone already" : body["outcome"],
+        reasonOf(body["reason"]),
+      ]);
     case "run.waiting":
       return words([
         `for ${String(body["for"])}`,

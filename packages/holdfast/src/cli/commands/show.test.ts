@@ -20,6 +20,7 @@ test("a run that somebody holds", () => {
       worktree: "/home/ann/src/shop-worktrees/fix-login",
       checkpoints: [sampleSummary(), sampleSummary({ sequence: 6, trigger: "stage" })],
       dropped: 5,
+      effects: [{ key: "fix-login/finalize/push.3", kind: "push", target: "origin fix", state: "undone" }],
     },
     PAGE,
   );
@@ -40,6 +41,9 @@ test("a run that somebody holds", () => {
     CHECKPOINT   WHEN       TRIGGER  STAGE         ADDED
     fix-login@7  5 min ago  manual   implement #2  512 B
     fix-login@6  5 min ago  stage    implement #2  512 B
+
+    Effects
+      undone: push on origin fix
     "
   `);
 });
@@ -51,6 +55,7 @@ test("a run without checkpoints", () => {
     worktree: null,
     checkpoints: [],
     dropped: 0,
+    effects: [],
   };
   expect(runText(shown, PAGE)).toMatchInlineSnapshot(`
     "fix-login  saved

@@ -1,5 +1,6 @@
 /** The `show` command: shows a run, or one checkpoint with all its planes. */
 import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes } from "@holdfast/core/checkpoint";
+import type { Effect } from "@holdfast/core/effects";
 import type { Graph } from "@holdfast/core/graph";
 import type { Amounts } from "@holdfast/core/position";
 import type { RunSummary } from "@holdfast/core/run";
@@ -57,7 +58,7 @@ export const spec = {
     { line: "holdfast show --graph issue-42 > graph.mmd", about: "the task graph, for a page that draws Mermaid" },
   ],
   reads: true,
-  json: '{"run": {...}, "worktree": "path" or null, "checkpoints": [newest ten], "dropped": n}, or for a checkpoint {"checkpoint": {..., "planes": {...}}}; with --values the state itself; with --graph {"of": "RUN or RUN@N", "graph": {as in status}, "edges": [...]}.',
+  json: '{"run": {...}, "worktree": "path" or null, "checkpoints": [newest ten], "dropped": n, "effects": [{"key", "kind", "target", "state"}]}, or for a checkpoint {"checkpoint": {..., "planes": {...}}}; with --values the state itself; with --graph {"of": "RUN or RUN@N", "graph": {as in status}, "edges": [...]}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -75,21 +76,24 @@ async function showRun(shell: Shell, holdfast: Holdfast, address: string | undef
   const { id } = await holdfast.resolveRun(address);
   const { run, status } = await holdfast.runWithStatus(id);
   const handle = await holdfast.run(id);
-  const [checkpoints, workspace, tombstones] = await Promise.all([
+  const [checkpoints, workspace, tombstones, ledger] = await Promise.all([
     handle.list({ limit: 10 }),
     handle.workspace(),
     handle.tombstones(),
+    holdfast.store.listEffects(id),
   ]);
+  const effects = ledger.map(({ key, kind, target, state }) => ({ key, kind, target, state: state.kind }));
   const shown = {
     run,
     status,
     worktree: workspace?.root ?? null,
     checkpoints,
     dropped: tombstones.length,
+    effects,
   };
   const { worktree, dropped } = shown;
   shell.print({
-    json: () => ({ run: runJson(shown), worktree, checkpoints, dropped }),
+    json: () => ({ run: runJson(shown), worktree, checkpoints, dropped, effects }),
     text: (page) => runText(shown, page),
   });
   shell.notify(nextText(shown, shell.talk));
@@ -141,6 +145,7 @@ interface ShownRun {
   /** The newest ten checkpoints. */
   readonly checkpoints: readonly CheckpointSummary[];
   readonly dropped: number;
+  readonly effects: readonly (Pick<Effect, "key" | "kind" | "target"> & { readonly state: Effect["state"]["kind"] })[];
 }
 
 export function runText(shown: ShownRun, page: Page): string {
@@ -171,7 +176,14 @@ export function runText(shown: ShownRun, page: Page): string {
   const some =
     shown.checkpoints.length < run.checkpoints ? ` (newest ${shown.checkpoints.length} of ${run.checkpoints})` : "";
   const body = shown.checkpoints.length === 0 ? "" : checkpointsText(shown.checkpoints, page);
-  return title + unfinishedRestoreText(run, page) + fields + sectionText(`Checkpoints${some}`, body, page);
+  const effects = shown.effects.map(({ kind, target, state }) => `  ${escapeText(`${state}: ${kind} on ${target}`)}\n`);
+  return [
+    title,
+    unfinishedRestoreText(run, page),
+    fields,
+    sectionText(`Checkpoints${some}`, body, page),
+    sectionText("Effects", effects.join(""), page),
+  ].join("");
 }
 
 function leaseText(status: RunStatus, page: Page): string | null {

@@ -1,0 +1,168 @@
+import { once } from "node:events";
+import { cpSync, readFileSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
+import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
+import { canFakeTerminal, typeInTerminal } from "@holdfast/test-support/typed-terminal";
+import { openHoldfast } from "../../open.ts";
+
+vi.setConfig({ testTimeout: process.env["HOLDFAST_FULL"] === "1" ? 3_600_000 : 300_000 });
+const work = workSuite();
+const DIE_AT = new URL("../../../../test-support/src/store-processes/die-at.ts", import.meta.url).href;
+
+test("the pull request and the branch of a done run are undone once, in order, and the run remains done", async () => {
+  const place = await doneRun();
+  const { run, json, git, clone } = place;
+  const list = await json("undo", "1");
+  expect(list.effects).toMatchObject([
+    { kind: "push", state: "done", can: false, why: expect.stringContaining("is open for holdfast/issue-1") },
+    { kind: "pull_request", state: "done", can: true, what: expect.stringMatching(/^Close pull request #2 /) },
+  ]);
+  const plan = await json("undo", "1", "pull_request", "--dry-run");
+  expect(plan).toMatchObject({ dryRun: true, report: null, effect: { can: true } });
+  expect(await run("undo", "1", "pull_request")).toMatchObject({
+    status: 4,
+    stdout: "",
+    stderr: expect.stringContaining("--yes"),
+  });
+  expect(await run("undo", "1", "push", "--yes")).toMatchObject({
+    status: 4,
+    stderr: expect.stringContaining("Undo the pull request first"),
+  });
+  expect(await pullState(place)).toBe("open");
+  expect(await entriesOf(clone, "effect.undoing")).toEqual([]);
+
+  expect((await json("undo", "1", "pull_request", "--yes")).report).toMatchObject({ adopted: false });
+  expect(await pullState(place)).toBe("closed");
+  expect((await run("undo", "1", "pull_request", "--yes")).status).toBe(4);
+  const pushed = await git("rev-parse", "holdfast/issue-1");
+  expect(await remoteTip(place)).toBe(pushed.trim());
+  expect((await run("undo", "1", "push", "--yes")).stdout).toContain("push on");
+  expect(await remoteTip(place)).toBe("");
+
+  expect((await json("show", "1")).effects.map(({ state }: { state: string }) => state)).toEqual(["undone", "undone"]);
+  expect((await run("events", "1")).stdout).toMatch(/effect\.undone .*undone/);
+  expect((await run("status", "1")).stdout).toContain("undone");
+  expect((await run("verify")).status).toBe(0);
+  expect(await run("resume", "1")).toMatchObject({ status: 0 });
+  expect(await remoteTip(place)).toBe("");
+});
+
+test("a branch that moved and a merged pull request are refused with the reason, and nothing is recorded", async () => {
+  const place = await doneRun();
+  const { run, git, clone } = place;
+  await git("push", "-q", "origin", "main:refs/heads/holdfast/issue-1", "--force");
+  expect(await run("undo", "1", "push", "--yes")).toMatchObject({
+    status: 4,
+    stderr: expect.stringContaining("which the run pushed"),
+  });
+  await git("push", "-q", "origin", "holdfast/issue-1", "--force");
+  await using holdfast = await openHoldfast({ cwd: clone });
+  const { forge } = await holdfast.work.adapters();
+  const found = await forge?.findPullRequest("holdfast/issue-1");
+  await forge?.mergePullRequest(found?.number ?? 0, { head: found?.headCommit ?? "" });
+  expect(await run("undo", "1", "pull_request", "--yes")).toMatchObject({
+    status: 4,
+    stderr: expect.stringContaining("is merged"),
+  });
+  expect(await entriesOf(clone, "effect.undoing")).toEqual([]);
+  // The branch of a merged pull request may go.
+  expect((await run("undo", "1", "push", "--yes")).status).toBe(0);
+});
+
+test("a run that another process holds is refused", async () => {
+  const place = await doneRun();
+  await using holdfast = await openHoldfast({ cwd: place.clone });
+  await using handle = await holdfast.run("issue-1");
+  await handle.hold();
+  expect((await place.run("undo", "1", "pull_request", "--yes")).status).toBe(5);
+  expect(await pullState(place)).toBe("open");
+});
+
+test.skipIf(!canFakeTerminal())("at a terminal it asks, and no changes nothing", async () => {
+  const place = await doneRun();
+  const command = `${process.execPath} ${place.holdfast.entry} undo 1 pull_request`;
+  const typed = async (answer: string) =>
+    await typeInTerminal({
+      command,
+      cwd: place.clone,
+      env: { HOME: place.holdfast.directory, HOLDFAST_TRUST: "1" },
+      answers: [answer],
+      question: /Undo it\?/,
+    });
+  const no = await typed("n\r");
+  expect([no.status, no.output]).toEqual([4, expect.stringContaining("Close pull request #2")]);
+  expect(await pullState(place)).toBe("open");
+  expect((await typed("y\r")).status).toBe(0);
+  expect(await pullState(place)).toBe("closed");
+});
+
+test("killed at any step, the same command undoes the rest, each effect exactly once", async () => {
+  const place = await doneRun();
+  const directory = dirname(place.clone);
+  const kept = `${directory}-kept`;
+  cpSync(directory, kept, { recursive: true });
+  const counter = join(kept, "count");
+  const undo = async (kind: string, dieAt: number): Promise<string> => {
+    const child = place.holdfast.start(["undo", "1", kind, "--yes"], {
+      cwd: place.clone,
+      node: ["--no-warnings", "--import", DIE_AT],
+      env: { DIE_AT: String(dieAt), COUNTER: counter },
+    });
+    child.stdout?.resume();
+    child.stderr?.resume();
+    const [status, signal] = await once(child, "close");
+    return status === 0 ? "ended" : String(signal ?? status);
+  };
+  expect(await undo("pull_request", 0)).toBe("ended");
+  const closing = Number(readFileSync(counter, "utf8"));
+  expect(await undo("push", 0)).toBe("ended");
+  const deleting = Number(readFileSync(counter, "utf8"));
+  const table = [
+    ...Array.from({ length: closing }, (_, at) => ({
+      name: `pull_request ${at + 1}`,
+      kind: "pull_request",
+      at: at + 1,
+    })),
+    ...Array.from({ length: deleting }, (_, at) => ({ name: `push ${at + 1}`, kind: "push", at: at + 1 })),
+  ];
+  for (const death of sampleBySeed(table, 8)) {
+    const where = `HOLDFAST_SEED=${SEED}, ${death.name}`;
+    rmSync(directory, { recursive: true, force: true });
+    cpSync(kept, directory, { recursive: true });
+    for (const kind of ["pull_request", "push"]) {
+      const end = kind === death.kind ? await undo(kind, death.at) : "alive";
+      expect(["SIGKILL", "ended", "alive"], where).toContain(end);
+      if (end !== "ended") expect([where, kind, await undo(kind, 0)]).toEqual([where, kind, "ended"]);
+    }
+    expect([where, await pullState(place), await remoteTip(place)]).toEqual([where, "closed", ""]);
+    const log = readFileSync(join(place.remote, "holdfast-forge/log.jsonl"), "utf8");
+    expect([where, log.split("pull_closed").length - 1]).toEqual([where, 1]);
+    expect([where, (await entriesOf(place.clone, "effect.undone")).length]).toEqual([where, 2]);
+    expect([where, (await place.run("verify")).status]).toEqual([where, 0]);
+  }
+});
+
+async function doneRun(): Promise<WorkPlace> {
+  const place = await work.begin();
+  const done = await place.run("run", "1", "--no-review", "--agent", await place.agent([GOOD]));
+  expect(done.status, done.stdout + done.stderr).toBe(0);
+  return place;
+}
+
+async function pullState({ clone }: WorkPlace): Promise<string | undefined> {
+  await using holdfast = await openHoldfast({ cwd: clone, readOnly: true });
+  const { forge } = await holdfast.work.adapters();
+  return (await forge?.findPullRequest("holdfast/issue-1"))?.state;
+}
+
+async function remoteTip({ git }: WorkPlace): Promise<string> {
+  return (await git("ls-remote", "origin", "refs/heads/holdfast/issue-1")).split("\t")[0] ?? "";
+}
+
+async function entriesOf(cwd: string, kind: string): Promise<readonly unknown[]> {
+  await using holdfast = await openHoldfast({ cwd, readOnly: true });
+  const entries = await Array.fromAsync((await holdfast.run("issue-1")).log());
+  return entries.filter((entry) => entry.kind === kind);
+}
