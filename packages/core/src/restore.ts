@@ -11,7 +11,7 @@ import type { Lease } from "./lease.ts";
 import { ALL_FILES, forgetResults } from "./restore-files.ts";
 import { type RestorePlane, type Saver, conversationRefusal, planesAfterRestore } from "./save.ts";
 import { rebaseRunning } from "./state.ts";
-import type { FileChange, RestorePlan, Workspace } from "./workspace.ts";
+import type { FileChange, PreviewSnapshot, RestorePlan, Workspace } from "./workspace.ts";
 
 export interface RunRestorePlan {
   readonly run: string;
@@ -43,6 +43,8 @@ export async function planRestore(params: {
   readonly workspace: Workspace | undefined;
   readonly paths?: readonly string[] | undefined;
   readonly only?: RestorePlane | undefined;
+  /** Restores these files instead of the checkpoint's own: those of chosen hunks. */
+  readonly to?: PreviewSnapshot;
 }): Promise<RunRestorePlan> {
   const { adapters, target, workspace } = params;
   const only = params.only ?? null;
@@ -51,7 +53,7 @@ export async function planRestore(params: {
   if (only === "conversation") rejectConversation(target, params.newest);
   if (only === "conversation" || only === "state") return whole;
   const paths = only === "files" ? ALL_FILES : params.paths;
-  const to = target.planes.files;
+  const to = params.to ?? target.planes.files;
   if (to === null || workspace === undefined || adapters.workspaces === null) {
     if (paths !== undefined) throw noFiles(target);
     return whole;
@@ -246,20 +248,22 @@ async function saveBefore(params: {
 }): Promise<CheckpointSummary> {
   const { plan, saver, lease, workspace, files, newest, started } = params;
   const before = await saver.snapshot(workspace, `before restore of ${plan.target.id}`);
-  if (before.files.tree !== files.fromTree) {
-    throw new HoldfastError({
-      code: "RESTORE_REFUSED",
-      message: `Files in ${workspace.root} changed after this restore was planned`,
-      hint: "Stop what is writing there, then run the restore again; nothing was changed.",
-      retry: "later",
-    });
-  }
+  if (before.files.tree !== files.fromTree) throw changedSince(workspace.root);
   return await saver.commit({
     lease,
     planes: { ...newest, files: before.files },
     params: { trigger: "before_restore", name: `before restore of ${plan.target.id}` },
     entries: [{ kind: "restore.started", body: started }],
     sequence: before.sequence,
+  });
+}
+
+export function changedSince(root: string): HoldfastError {
+  return new HoldfastError({
+    code: "RESTORE_REFUSED",
+    message: `Files in ${root} changed after this restore was planned`,
+    hint: "Stop what is writing there, then run the restore again; nothing was changed.",
+    retry: "later",
   });
 }
 

@@ -12,13 +12,20 @@ import type { JournalEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease, OwnerLiveness } from "./lease.ts";
 import { nearest } from "./options.ts";
-import { RestoreLog, type RestoreReport, type RunRestorePlan, applyRestore, planRestore } from "./restore.ts";
+import {
+  RestoreLog,
+  type RestoreReport,
+  type RunRestorePlan,
+  applyRestore,
+  changedSince,
+  planRestore,
+} from "./restore.ts";
 import type { RollbackChoice } from "./rollback.ts";
 import { type Run, type RunSummary, isEnded, parseAddress } from "./run.ts";
 import { type RestorePlane, type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
 import { type CheckpointAnswer, type CheckpointRequestParams, requestCheckpoint } from "./signals.ts";
 import { type CheckpointQuery, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
-import type { Workspace } from "./workspace.ts";
+import type { FilePatch, Workspace } from "./workspace.ts";
 
 /** One run, for reading and writing. Reading needs no lease; the first write acquires it, and `close` releases it. */
 export class RunHandle implements AsyncDisposable {
@@ -127,6 +134,27 @@ export class RunHandle implements AsyncDisposable {
       const newest = params.only === "conversation" ? await this.#saver.newest() : undefined;
       return await planRestore({ ...params, adapters: this.#adapters, target, newest, workspace });
     });
+  }
+
+  /** The changes of a planned restore of files, in parts that a user can choose singly. */
+  async patches({ files }: RunRestorePlan): Promise<readonly FilePatch[]> {
+    const { workspaces } = this.#adapters;
+    if (files === null || workspaces === null) return [];
+    return await workspaces.patches({ from: files.fromTree, to: files.toTree });
+  }
+
+  /** Limits a planned restore of files to these parts. RESTORE_REFUSED when the files changed since the plan. */
+  async choosePatches(plan: RunRestorePlan, patches: readonly FilePatch[]): Promise<RunRestorePlan> {
+    const { workspaces } = this.#adapters;
+    const target = await this.get(plan.target.sequence);
+    const workspace = await this.#ownWorkspace();
+    if (plan.files === null || workspaces === null || target.planes.files === null) return plan;
+    const { fromTree: from, root } = plan.files;
+    const to = await workspaces.withPatches({ from, to: target.planes.files, patches });
+    const paths = patches.map(({ path }) => path);
+    const chosen = await planRestore({ adapters: this.#adapters, target, workspace, paths, to });
+    if (chosen.files?.fromTree !== from) throw changedSince(root);
+    return chosen;
   }
 
   async applyRestore(plan: RunRestorePlan): Promise<RestoreReport> {

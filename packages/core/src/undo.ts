@@ -152,21 +152,27 @@ export function describeUndo(recipe: UndoRecipe): string {
   }
 }
 
-/** What each effect's undo would do now, oldest effect first: of effects settled after this entry. Changes nothing. */
+/**
+ * What each effect's undo would do now, oldest effect first. Asks the targets and changes nothing. `after`: only done effects that were
+ * settled after this entry, newest first, each as if those before it in the list were undone.
+ */
 export async function previewUndo(
   adapters: Adapters,
-  { run, after }: { readonly run: string; readonly after: number },
+  { run, after }: { readonly run: string; readonly after?: number },
 ): Promise<readonly UndoPreview[]> {
   const all = await readEffects(adapters, run);
   const previews: UndoPreview[] = [];
   const target = new Target(adapters, run, all);
-  for (const recorded of all) {
+  const isAsked = ({ effect: { state }, entry }: RecordedEffect): boolean =>
+    after === undefined || (entry > after && state.kind !== "failed" && state.kind !== "undone");
+  for (const recorded of after === undefined ? all : all.toReversed()) {
+    if (!isAsked(recorded)) continue;
     const { effect, entry } = recorded;
-    if (entry <= after) continue;
     const { key, kind, state } = effect;
     const plan = planUndo(recorded);
     const refused = plan.kind === "refused" ? plan : await refusalNow(target, plan);
     const what = plan.kind === "refused" ? null : describeUndo(plan);
+    if (after !== undefined && plan.kind !== "refused" && refused === null) target.assume(plan);
     const about = { key, kind, target: effect.target, state: state.kind, at: state.at, entry, what };
     previews.push({ ...about, can: refused === null, why: refused?.why ?? null, hint: refused?.hint ?? null });
   }
@@ -249,11 +255,20 @@ class Target {
   readonly #adapters: Adapters;
   readonly #run: string;
   readonly #effects: readonly RecordedEffect[];
+  /** For a plan of several undos: the commits of branches, and the pull requests that are closed, after the first ones. */
+  readonly #tips = new Map<string, string | null>();
+  readonly #closed = new Set<number>();
 
   constructor(adapters: Adapters, run: string, effects: readonly RecordedEffect[]) {
     this.#adapters = adapters;
     this.#run = run;
     this.#effects = effects;
+  }
+
+  /** From now on answers as if this were undone. */
+  assume(recipe: UndoRecipe): void {
+    if (recipe.kind === "undo_push") this.#tips.set(recipe.branch, recipe.to);
+    if (recipe.kind === "close_pull_request") this.#closed.add(recipe.number);
   }
 
   /** Whether the effect is still there, gone, or not ours to undo. Throws when the target does not answer. */
@@ -341,10 +356,12 @@ class Target {
         hint: "Run the command again when the remote answers. It asks before it acts.",
         retry: "later",
       });
-    if (found.commit === to) return { kind: "gone" };
-    if (found.commit !== from)
+    const assumed = this.#tips.get(branch);
+    const commit = assumed === undefined ? found.commit : assumed;
+    if (commit === to) return { kind: "gone" };
+    if (commit !== from)
       return refusal(
-        `${branch} at ${recipe.remote} is at ${found.commit ?? "nothing"} and not at ${from}, which the run pushed`,
+        `${branch} at ${recipe.remote} is at ${commit ?? "nothing"} and not at ${from}, which the run pushed`,
         "Another push came after it. Undo that one first, or change the branch by hand.",
       );
     const open = to === null ? await this.#openRequest(branch) : null;
@@ -357,7 +374,7 @@ class Target {
 
   async #openRequest(branch: string): Promise<PullRequest | null> {
     const found = (await this.#adapters.forge?.findPullRequest(branch)) ?? null;
-    return found?.state === "open" ? found : null;
+    return found?.state === "open" && !this.#closed.has(found.number) ? found : null;
   }
 
   async #undoPush(recipe: Extract<UndoRecipe, { readonly kind: "undo_push" }>): Promise<Omit<Refusal, "kind"> | null> {

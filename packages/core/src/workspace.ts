@@ -92,9 +92,25 @@ export interface Workspaces {
   /** The commit that a user names; null when there is none. */
   describeCommit(name: string): Promise<DescribedCommit | null>;
   diff(params: DiffParams): Promise<Diff>;
+  /** The difference of two trees in parts that a user can choose singly, in git's order. */
+  patches(params: { readonly from: string; readonly to: string }): Promise<readonly FilePatch[]>;
+  /** The snapshot `to`, with the files of tree `from` and these parts of its patches. It can be restored to; it is not pinned. */
+  withPatches(params: {
+    readonly from: string;
+    readonly to: PreviewSnapshot;
+    readonly patches: readonly FilePatch[];
+  }): Promise<PreviewSnapshot>;
   /** Every file of a tree or commit, in git's order. TREE_MISSING when it does not exist here. */
   filesOf(tree: string): Promise<readonly GitPath[]>;
   close(): Promise<void>;
+}
+
+/** The changes of one file, as git prints them. Each character is one byte of the patch, because files may have any encoding. */
+export interface FilePatch {
+  readonly path: GitPath;
+  /** The lines before the first hunk; "": the file is one part and has its own header. */
+  readonly header: string;
+  readonly hunks: readonly string[];
 }
 
 export interface PackedObjects {

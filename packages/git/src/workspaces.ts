@@ -8,6 +8,7 @@ import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/pla
 import { createGit } from "@holdfast/platform/git-command";
 import { createBranch, readTip } from "./branch-refs.ts";
 import { readCommit } from "./commits.ts";
+import { applyPatches, readPatches } from "./hunks.ts";
 import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
 import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
@@ -98,6 +99,8 @@ function workspacesOf(repository: Repository): Workspaces {
     pinRun: (params) => pinRun(repository, params),
     describeCommit: (name) => describeCommit(repository, name),
     diff: (params) => diffSnapshots(repository, params),
+    patches: (params) => readPatches(repository, params),
+    withPatches: (params) => applyPatches(repository, params),
     filesOf: (tree) => listFiles(repository, tree),
     async close() {},
   };

@@ -194,14 +194,17 @@ export class Holdfast implements AsyncDisposable {
 
   /**
    * The effects of a run, oldest first, and whether each can be undone now. Asks forge and remote, and changes nothing.
-   * `after`: only effects that were settled after this checkpoint.
+   * `after`: only effects after this checkpoint, newest first, each as if those before it in the list were undone.
    */
   async effects(
     address?: string,
     options: { readonly after?: CheckpointSummary } = {},
   ): Promise<readonly UndoPreview[]> {
     const { id } = await this.resolveRun(address);
-    return await previewUndo(await this.work.adapters(), { run: id, after: options.after?.entry ?? 0 });
+    return await previewUndo(await this.work.adapters(), {
+      run: id,
+      ...(options.after === undefined ? {} : { after: options.after.entry }),
+    });
   }
 
   /**

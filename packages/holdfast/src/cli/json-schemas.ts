@@ -167,6 +167,10 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     lost: anyList,
     rollback: rollback.optional(),
     dryRun: boolean(),
+    effects: array(undoPreview).optional(),
+    undone: array(
+      strictObject({ key: string(), outcome: z.enum(["undone", "kept"]), why: nullable(string()) }),
+    ).optional(),
     report: nullable(
       restored.extend({ steps: array(strictObject({ step: string(), outcome: string(), text: string() })) }),
     ).optional(),

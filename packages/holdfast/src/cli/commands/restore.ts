@@ -9,12 +9,14 @@ import {
   stepsOf,
 } from "@holdfast/core/restore";
 import type { RollbackChoice } from "@holdfast/core/rollback";
+import type { UndoPreview } from "@holdfast/core/undo";
 import { type RunSummary, isEnded } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { RestorePlane } from "@holdfast/core/save";
 import type { FileChange, RestorePlan } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
+import { chooseHunks } from "../choose-hunks.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun, inScope, resolveAddress, unknownPath, worktreePaths } from "../operands.ts";
@@ -24,6 +26,7 @@ import { type SkippedPath, reasonText, skippedLine, skippedPaths } from "../outp
 import { escapeText, hangingIndent, truncate } from "../output/text.ts";
 import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
 import { runHeld, waitForRun } from "../run-holder.ts";
+import { undo, undoLine } from "./undo.ts";
 
 const PLANES: readonly RestorePlane[] = ["files", "conversation", "state"];
 
@@ -36,6 +39,8 @@ export const spec = {
     "The steps are: check the checkpoint, restore files, values and conversation, verify. If a step fails, the restore stops, names the step and leaves everything unchanged.",
     "--only limits the restore to one part. files: the position and the conversation stay. state: position and values go back, files and conversation stay; the run can then repeat or skip work, so prefer the whole checkpoint. conversation: the interrupted agent call continues from its earlier session, files and position stay.",
     "Files that the checkpoint does not include (too large, or in a nested git repository) are not restored; the output lists them. It also lists files that are no longer ignored: they stay, and the next checkpoint includes them. If nothing differs, nothing is written.",
+    "--undo-effects also undoes the side effects after the checkpoint, newest first, once the restore is complete: see `holdfast help undo`. The plan lists them, and what cannot be undone with its reason. If one of them fails, the command exits with 1; run it again.",
+    "--patch shows each change of the files at a terminal and asks whether to apply it, as `git checkout -p` does. Only the chosen parts are restored; a new, deleted or binary file is one part. The position does not change.",
     "If an ignored file or a nested git repository is in the place of a file, the restore is refused before it changes anything (exit status 4).",
   ],
   operands: [
@@ -61,6 +66,8 @@ export const spec = {
       choices: PLANES,
       about: "restore only files, conversation or state",
     },
+    patch: { type: "boolean", short: "p", about: "choose single changes of the files, at a terminal" },
+    "undo-effects": { type: "boolean", about: "also undo the side effects after the checkpoint, newest first" },
     "dry-run": { type: "boolean", about: "show the plan, and change nothing" },
     yes: { type: "boolean", short: "y", about: "do not ask" },
   },
@@ -69,15 +76,20 @@ export const spec = {
     { line: "holdfast restore fix-login@3", about: "show the plan, ask, and go back" },
     { line: "holdfast restore issue-42 --smart --dry-run", about: "show which checkpoint the failure points to" },
     { line: "holdfast restore fix-login@works --yes -- src/auth", about: "restore one directory without asking" },
+    {
+      line: "holdfast restore issue-42@3 --undo-effects --dry-run",
+      about: "also show which side effects it would undo",
+    },
+    { line: "holdfast restore fix-login@3 -p -- src", about: "choose single changes of one directory" },
     { line: "holdfast restore fix-login@3 --only files", about: "restore the files, and continue where the run is" },
   ],
-  json: '{"plan": {..., "only"}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back.',
+  json: '{"plan": {..., "only"}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back. With --undo-effects also "effects": [as `undo` lists them], and after the restore "undone": [{"key", "outcome": "undone" or "kept", "why"}].',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const dryRun = input.on("dry-run");
   const holdfast = await shell.open({ create: false, writes: !dryRun });
-  const only = onlyOf(input);
+  const only = input.on("patch") ? patchOf(shell, input) : onlyOf(input);
   const found = await findTarget(shell, holdfast, input);
   if (found.kind === "nothing") return found.exit;
   const { target, rollback } = found;
@@ -85,7 +97,14 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (!dryRun) await waitForRun(shell, handle);
   const plan = await withSteps(shell, () => planOf(shell, holdfast, { handle, target, typed: input.paths, only }));
   const [{ planes }, summary] = await Promise.all([handle.get(target.sequence), handle.summary()]);
-  const shown = { plan, lost: lostWith(plan, planes.files), ...(rollback === undefined ? {} : { rollback }) };
+  if (input.on("patch")) return await restoreHunks(shell, handle, plan);
+  const effects = input.on("undo-effects") ? await holdfast.effects(target.run, { after: target }) : undefined;
+  const shown = {
+    plan,
+    lost: lostWith(plan, planes.files),
+    ...(rollback === undefined ? {} : { rollback }),
+    ...(effects === undefined ? {} : { effects }),
+  };
   if (dryRun) {
     const why = (page: Page): string => (rollback === undefined ? "" : rollbackText(target.run, rollback, page));
     shell.print({ json: () => ({ ...shown, dryRun }), text: (page) => why(page) + planText(shown, page) });
@@ -94,20 +113,90 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   await withSteps(shell, async () => rejectBlocked(plan));
   // An unfinished restore leaves a mark in the journal, which only another restore removes.
   const moves = plan.paths === null && target.sequence !== summary.latest?.sequence;
-  if ((plan.files?.changes ?? []).length === 0 && !moves && summary.unfinishedRestore === null) {
+  const isSame = (plan.files?.changes ?? []).length === 0 && !moves && summary.unfinishedRestore === null;
+  if (isSame && (effects ?? []).every(({ can }) => !can)) {
     shell.print({ json: () => ({ ...shown, dryRun, report: null }), text: () => nothingText(plan) });
     return "done";
   }
   if (!input.on("yes") && !(await decide(shell, shown))) return "needs_you";
-  const report = await withSteps(shell, () => apply(shell, handle, plan));
-  shell.notify(restoreStepsText(report.steps, shell.talk));
+  const report = isSame ? null : await withSteps(shell, () => apply(shell, handle, plan));
+  if (report !== null) shell.notify(restoreStepsText(report.steps, shell.talk));
+  const undone = effects === undefined ? undefined : await undoAll(shell, holdfast, target.run, effects);
   shell.print({
-    json: () => ({ ...shown, dryRun, report }),
+    json: () => ({ ...shown, dryRun, report, ...(undone === undefined ? {} : { undone }) }),
     text: (page) =>
-      reportText({ ...shown, report }, page) +
+      (report === null ? nothingText(plan) : reportText({ ...shown, report }, page)) +
+      (undone ?? []).map((one) => undoneText(one, page)).join("") +
       (rollback === undefined || !movesPosition(plan) ? "" : goOnText(summary, page)),
   });
+  return (undone ?? []).some(({ outcome }) => outcome === "kept") ? "failed" : "done";
+}
+
+/** Checks the flags before the user answers anything. Without paths, all files are meant. */
+function patchOf(shell: Shell, input: Input<(typeof spec)["flags"]>): RestorePlane | undefined {
+  const other = (["undo-effects", "dry-run", "yes"] as const).find((name) => input.on(name));
+  const only = input.text("only");
+  if (other !== undefined || (only !== undefined && only !== "files"))
+    throw usageError(
+      `--patch asks about single changes of the files, so it takes no --${other ?? `only ${only ?? ""}`}`,
+      "Leave out one of them.",
+    );
+  if (!shell.canAsk)
+    throw usageError(
+      "--patch needs a terminal to ask at",
+      "Name files instead: holdfast restore ADDRESS --yes -- PATH...",
+    );
+  return input.paths.length > 0 ? undefined : "files";
+}
+
+async function restoreHunks(shell: Shell, handle: RunHandle, whole: RunRestorePlan): Promise<Exit> {
+  const patches = await handle.patches(whole);
+  const chosen = await chooseHunks(shell, patches);
+  if (chosen.length === 0) {
+    shell.notify(patches.length === 0 ? nothingText(whole) : "Nothing was chosen, and nothing was changed.");
+    return "done";
+  }
+  const plan = await withSteps(shell, () => handle.choosePatches(whole, chosen));
+  await withSteps(shell, async () => rejectBlocked(plan));
+  const report = await withSteps(shell, () => apply(shell, handle, plan));
+  shell.notify(restoreStepsText(report.steps, shell.talk));
+  const shown = { plan, lost: [] };
+  shell.print({
+    json: () => ({ ...shown, dryRun: false, report }),
+    text: (page) => reportText({ ...shown, report }, page),
+  });
   return "done";
+}
+
+interface UndoneEffect {
+  readonly key: string;
+  readonly outcome: "undone" | "kept";
+  readonly why: string | null;
+}
+
+/** Undoes what the plan says, newest first. A refusal does not stop the others, because each asks its own target. */
+async function undoAll(
+  shell: Shell,
+  holdfast: Holdfast,
+  run: string,
+  effects: readonly UndoPreview[],
+): Promise<readonly UndoneEffect[]> {
+  const undone: UndoneEffect[] = [];
+  for (const { key } of effects.filter(({ can }) => can)) {
+    try {
+      await undo(shell, holdfast, run, key);
+      undone.push({ key, outcome: "undone", why: null });
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code === "INTERRUPTED") throw error;
+      undone.push({ key, outcome: "kept", why: error.message });
+    }
+  }
+  return undone;
+}
+
+function undoneText({ key, why }: UndoneEffect, page: Page): string {
+  if (why === null) return `${paint(page, "green", "✓")} ${escapeText(key)} is undone.\n`;
+  return `${paint(page, "red", "✗")} ${escapeText(key)} is not undone: ${escapeText(why)}\n`;
 }
 
 type Found =
@@ -119,6 +208,11 @@ async function findTarget(shell: Shell, holdfast: Holdfast, input: Input<(typeof
   const typed = input.operand(0) ?? "";
   const [smart, pick, pastEffects] = [input.on("smart"), input.on("pick"), input.on("past-effects")];
   refuseMixed({ typed, smart, pick, pastEffects });
+  if (input.on("undo-effects") && (input.text("only") !== undefined || input.paths.length > 0))
+    throw usageError(
+      "--undo-effects needs a restore of the whole checkpoint",
+      "Leave out --only and the paths, or undo single effects with `holdfast undo RUN EFFECT`.",
+    );
   if (!smart && !pick) {
     const target = await resolveAddress(shell, holdfast, { typed, instead: "holdfast restore ADDRESS" });
     return { kind: "found", target };
@@ -224,7 +318,7 @@ async function decide(shell: Shell, shown: Shown): Promise<boolean> {
   throw new HoldfastError({
     code: "NEEDS_DECISION",
     message: `Not a terminal: cannot ask whether restoring ${target.id} may change ${changes ? "files" : `the run's ${stateName(shown.plan)}`}`,
-    hint: `Check with --dry-run, then run: holdfast restore ${target.id}${onlyFlag(shown.plan)} --yes`,
+    hint: `Check with --dry-run, then run: holdfast restore ${target.id}${onlyFlag(shown.plan)}${shown.effects === undefined ? "" : " --undo-effects"} --yes`,
   });
 }
 
@@ -269,9 +363,22 @@ function lostWith(plan: RunRestorePlan, files: FilesPlane | null): readonly Skip
 interface Shown {
   readonly plan: RunRestorePlan;
   readonly lost: readonly SkippedPath[];
+  /** The side effects after the checkpoint, if they are to be undone. */
+  readonly effects?: readonly UndoPreview[];
 }
 
-export function planText({ plan, lost }: Shown, page: Page): string {
+export function planText(shown: Shown, page: Page): string {
+  return restoreText(shown, page) + effectsText(shown, page);
+}
+
+function effectsText({ effects }: Shown, page: Page): string {
+  if (effects === undefined) return "";
+  if (effects.length === 0) return "No side effect after it has to be undone.\n";
+  const lines = effects.map((effect) => undoLine(effect, page).replaceAll(/^(?=.)/gm, "  "));
+  return `Then undo, newest first:\n${lines.join("")}`;
+}
+
+function restoreText({ plan, lost }: Shown, page: Page): string {
   const { target, files } = plan;
   const name = target.name === null ? "" : ` "${escapeText(target.name)}"`;
   const head = `Restore ${paint(page, "bold", escapeText(target.id))}${name}, taken ${relativeTime(target.createdAt, page.now)}\n`;
