@@ -38,6 +38,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
     writeFileSync(join(root, "new.txt"), "made\n");
     writeFileSync(join(root, "final.txt"), "all of it");
     task.onEvent({ kind: "raw", line: "raw line" });
+    for (const name of ["Read", "Edit", "Read"]) task.onEvent({ kind: "tool", name, detail: "final.txt" });
     task.onEvent({ kind: "message", id: "m-7" });
     return { text: "I made it", session: "s-1", usage: usage(12) };
   });
@@ -61,6 +62,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
       commit: null,
       sideWorktree: null,
       agent: "toy",
+      tools: ["Read", "Edit"],
     },
   ]);
   expect(marks).toEqual([`${store.id}/${ID}/1/edit`]);

@@ -5,6 +5,7 @@ import {
   type CallAttempt,
   agentText,
   askAboutCheckoutChange,
+  MAX_TOOLS,
   askAboutFailedAttempt,
   beginCall,
   checkoutBefore,
@@ -402,6 +403,7 @@ async function callAgent(
     if (event.kind === "process") return;
     if (event.kind === "masked") telling.push(reportMasked(runSession, name, event.lines));
     if (event.kind === "raw") log.append(event.line);
+    if (event.kind === "tool" && trying.tools.size < MAX_TOOLS) trying.tools.add(event.name.slice(0, 100));
     if (event.kind === "usage" && event.tokens > 0) {
       tokens += event.tokens;
       storeResult(answer, { agent: agent.name, model, attempt, tokens, ended: null });

@@ -35,7 +35,7 @@ export interface CallAttempt {
 /** Records the call's result and the files that belong to it in one commit. */
 export async function concludeCall(
   execution: StageExecution,
-  trying: Pick<ActiveCall, "call" | "agent" | "model" | "workspace" | "files" | "sideWorktree">,
+  trying: Pick<ActiveCall, "call" | "agent" | "model" | "workspace" | "files" | "sideWorktree" | "tools">,
   tried: CallAttempt,
 ): Promise<AgentReport> {
   const { runSession } = execution;
@@ -46,7 +46,8 @@ export async function concludeCall(
   const before = runSession.state.files?.tree ?? null;
   const finish = (found: Found, files: FilesPlane | null, as = tried): readonly [AgentReport, NewEntry] => {
     recordAgentEntry(runSession, as.take, { after: files, failed: null });
-    const report = reportOf(as, { ...found, ...collected, agent: agentText(trying) });
+    const tools = trying.tools.size === 0 ? {} : { tools: [...trying.tools] };
+    const report = reportOf(as, { ...found, ...collected, agent: agentText(trying), ...tools });
     runSession.sideTalks.delete(name);
     return [report, execution.finished(name, { result: report, spent: as.spent })];
   };
@@ -157,7 +158,7 @@ export async function maskAndReport(runSession: RunSession, what: string, text: 
 
 function reportOf(
   { outcome, milliseconds, checkout }: CallAttempt,
-  found: Found & Pick<AgentReport, "collected" | "uncollected" | "agent">,
+  found: Found & Pick<AgentReport, "collected" | "uncollected" | "agent" | "tools">,
 ): AgentReport {
   const failed = outcome.kind === "failed";
   const { inputTokens, outputTokens, microUsd } = outcome.usage;
@@ -196,7 +197,11 @@ export interface ActiveCall {
   checkout?: CheckoutState | null;
   /** True when this process has already dropped a session of the call. */
   hasDroppedSession: boolean;
+  /** Tools that the agent used in this process, at most MAX_TOOLS. */
+  readonly tools: Set<string>;
 }
+
+export const MAX_TOOLS = 50;
 
 export function beginCall(
   execution: StageExecution,
@@ -223,6 +228,7 @@ export function beginCall(
     sideWorktree,
     estimate: call.estimate ?? NOTHING,
     hasDroppedSession: false,
+    tools: new Set(),
   };
   chooseCallAgent(execution, trying);
   return trying;

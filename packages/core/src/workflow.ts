@@ -438,6 +438,8 @@ export type AgentReport = {
   readonly milliseconds: number;
   /** The agent that gave this result, as `provider:model`: the call's own or a fallback agent. Results of older versions lack it. */
   readonly agent?: string;
+  /** Names of the tools that the agent reported to have used, in the order of their first use. Absent: none are known. */
+  readonly tools?: readonly string[];
   /** Absent: the user's main checkout did not change during the call, or is not watched. */
   readonly checkout?: CheckoutChange;
 };

@@ -1,6 +1,10 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import * as fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { compressFor, decompress } from "./compression.ts";
+import { readSourceFiles } from "./source-files.ts";
 
 const LIMIT = 1024 * 1024;
 const utf8 = new TextEncoder();
@@ -20,8 +24,14 @@ test("a gzip bomb stops at the limit, and cut data is damaged", () => {
   expect(decompress(zip.subarray(0, 100), LIMIT * 20)).toEqual({ kind: "damaged", why: "its gzip data is cut off" });
 });
 
-test("LZ4 is recognised and not written", () => {
+test("LZ4 is recognised, and neither read nor written", () => {
   const frame = Buffer.from("BCJNGGRApxAAAABvaGVsbG8gBgATUGxsbyEKAAAAAAIFKs4=", "base64");
   expect(decompress(frame, LIMIT)).toEqual({ kind: "lz4" });
   expect(() => compressFor("x.json.lz4", frame)).toThrow(expect.objectContaining({ code: "UNSUPPORTED" }));
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-lz4-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  writeFileSync(join(directory, "iteration-001.json.lz4"), frame);
+  const unsupported = { code: "UNSUPPORTED", hint: expect.stringContaining("lz4 -d FILE") };
+  expect(() => readSourceFiles("iteration-001.json.lz4", directory)).toThrow(expect.objectContaining(unsupported));
+  expect(readSourceFiles(".", directory)).toMatchObject({ files: [], broken: [{ error: unsupported }] });
 });

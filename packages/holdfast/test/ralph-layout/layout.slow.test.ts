@@ -20,6 +20,7 @@ import { openHoldfast } from "../../src/open.ts";
 import { schemaText } from "../../src/interop/export.ts";
 import type { Holdfast } from "../../src/holdfast.ts";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { inTurn, makeBench } from "../ralph/bench.ts";
 import { DIRECTORY, LOOP, beginLoop, names, readGz, save } from "./loop-run.ts";
 
 let root: string;
@@ -153,6 +154,32 @@ describe("what is written", () => {
     await mirror("fork-1");
     expect(names(root, ".aiwg/ralph/loops")).toEqual([LOOP, expect.stringMatching(/^ralph-fork-1-[0-9a-f]{8}$/)]);
   });
+});
+
+test("each iteration of a real loop says what it did: step, progress, failures, files, tools and its own reflection", async () => {
+  await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n"), options: { maxIterations: 9 } });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const checkpoints = `.aiwg/ralph/loops/${bench.run()}/checkpoints`;
+  const read = (number: number) => readGz(join(bench.clone, checkpoints, `iteration-00${number}.json.gz`));
+  const head = await bench.git("worktree", "ls-tree", "HEAD", "answer.txt");
+  for (const number of [1, 2, 3]) {
+    const document = read(number);
+    expect(document).toMatchObject({
+      trigger: "iteration",
+      state: {
+        step: "loop",
+        progress: { total_steps: 9, completed_steps: number, percentage: Math.round((number / 9) * 10_000) / 100 },
+        iteration: { current: number, max: 9, failures: Math.min(number, 2) },
+        artifacts: [{ path: "answer.txt", hash: expect.stringMatching(/^[0-9a-f]{40}$/), status: "created" }],
+        agent_state: { memory: { reflections: Array.from({ length: number }, (_, at) => ({ iteration: at + 1 })) } },
+      },
+      execution_config: { agent: "scripted", tools: ["write"] },
+    });
+    expect(document["execution_config"]).not.toHaveProperty("temperature");
+  }
+  expect(JSON.stringify(read(3))).toContain(head.split(/\s/)[2]);
+  const newest = names(bench.clone, checkpoints).filter((name) => name.startsWith("checkpoint-"));
+  expect(newest).toHaveLength(1);
 });
 
 describe("states, from journal and lease", () => {
@@ -369,6 +396,7 @@ describe("retention of the files", () => {
     await clean();
     const kept = [2, 4, 5, 6, 7, 8].map((iteration) => `iteration-00${iteration}.json.gz`);
     expect(names(root)).toEqual(kept);
+    expect(readGz(join(root, DIRECTORY, "iteration-002.json.gz"))["metadata"]).toMatchObject({ tags: ["good"] });
     expect(await mirror()).toMatchObject({ paths: [], removed: [] });
     await clean();
     expect(names(root)).toEqual(kept);

@@ -17,7 +17,7 @@ const TYPES: readonly [string, JsonObject, readonly string[]][] = [
 
 test.concurrent.each(TYPES)(
   "%s runs, checkpoints each iteration, and ends when its criterion holds",
-  async (_, options, units) => {
+  async (type, options, units) => {
     await using bench = await makeBench({
       answers: [writes("4\n", { when: { iteration: 1 } }), writes("42\n")],
       options,
@@ -28,6 +28,15 @@ test.concurrent.each(TYPES)(
     const all = await bench.holdfast.store.listCheckpoints({ run: bench.run() });
     expect(all.filter(({ trigger }) => trigger === "iteration")).toHaveLength(2);
     expect((await bench.holdfast.status(bench.run())).loop).toMatchObject({ unit: null, totals: { iterations: 2 } });
+    const { encoded } = await bench.holdfast.formats.encode(
+      { run: bench.run(), sequence: all[0]?.sequence ?? 0 },
+      "loop-json",
+    );
+    expect(JSON.parse(Buffer.from(encoded.bytes).toString())).toMatchObject({
+      workflow_type: type,
+      loop_id: type === "ralph_loop" ? bench.run() : null,
+      state: { step: units.at(-1), iteration: { current: 2 } },
+    });
   },
 );
 

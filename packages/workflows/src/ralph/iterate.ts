@@ -292,6 +292,7 @@ export function readAnswer(params: {
     readonly cause: string | null;
     readonly text: string;
     readonly milliseconds: number;
+    readonly tools?: readonly string[];
     readonly usage: {
       readonly inputTokens: number | null;
       readonly outputTokens: number | null;
@@ -317,6 +318,7 @@ export function readAnswer(params: {
     filesChanged,
     tree,
     artifacts,
+    tools: report.tools ?? [],
   };
 }
 

@@ -93,6 +93,8 @@ export const ANSWER_SHAPE = object({
   tree: nullable(text),
   /** Files that differ from those on which the loop began, at most MAX_ARTIFACTS; absent in older answers. */
   artifacts: optional(list(ARTIFACT_SHAPE)),
+  /** Names of the tools that the agent reported to have used; absent in older answers. */
+  tools: optional(list(text)),
 });
 /** The bounded result of the agent's call, recorded by `iterate`. */
 export type Answer = TypeOf<typeof ANSWER_SHAPE>;

@@ -167,7 +167,7 @@ describe("for every history", () => {
         );
         for (const one of checkpoints) {
           if (one.quarantined) expect(filed.has(one)).toBe(false);
-          else if (one.tags.length > 0 || one.trigger === "manual" || one.trigger === "before_risky")
+          else if (one.tags.length > 0 || ["manual", "before_risky", "before_external"].includes(one.trigger))
             expect(filed.has(one)).toBe(true);
         }
       }),

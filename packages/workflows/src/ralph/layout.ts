@@ -464,7 +464,13 @@ function sortOut<T extends FiledCheckpoint>(
   return { holders, beside: beside.toSorted((a, b) => a.sequence - b.sequence) };
 }
 
-const STAYING: ReadonlySet<Trigger> = new Set(["manual", "before_risky", "error_recovery", "before_restore"]);
+const STAYING: ReadonlySet<Trigger> = new Set([
+  "manual",
+  "before_risky",
+  "before_external",
+  "error_recovery",
+  "before_restore",
+]);
 
 function isKept({ trigger, tags }: FiledCheckpoint): boolean {
   return tags.length > 0 || STAYING.has(trigger);

@@ -144,6 +144,7 @@ export function describeLoopCheckpoint(params: {
         attempts: { ...planes.position.attempts, failures: live.state.totals.failed },
       },
       files: withArtifacts(planes.files, live.state),
+      config: { ...planes.config, tools: live.state.answer?.tools ?? planes.config.tools },
       // Includes events that the workflow has not reduced into its values yet.
       context: { ...planes.context, values: { ...planes.context.values, ...live.state } },
       extensions: { ...planes.extensions, [LOOP_EXTENSION]: extension },
@@ -166,9 +167,10 @@ export function filedIteration(one: Pick<CheckpointSummary, "iteration" | "stage
   return one.trigger === "iteration" ? endedIteration(one) : one.iteration;
 }
 
-/** The unit of the last iteration is the step. */
-function stepOf({ state }: LoopRun): JsonObject {
-  return state.answer === null ? {} : { step: state.answer.unitName };
+/** The unit of the last iteration is the step; before the first one, the unit that comes first. */
+function stepOf({ state, options }: LoopRun): JsonObject {
+  const step = state.answer?.unitName ?? planUnits(options)[state.unit]?.name;
+  return step === undefined ? {} : { step };
 }
 
 /** The loop commits its work, so that the files plane, which compares with HEAD, seldom has artifacts of its own. */
