@@ -153,7 +153,9 @@ export async function planImported(
     force: params.force === true || ended,
     ...(params.from === undefined && !ended ? {} : { chosen: checkpoint.sequence }),
   });
-  return { ...planned, notes: note === null ? [] : [note] };
+  // What the run will use, not what its document says.
+  const current = { ...planned.current, config: adoption.config };
+  return { ...planned, current, notes: note === null ? [] : [note] };
 }
 
 /**

@@ -254,6 +254,6 @@ export function repeatFlags(hint: string, program: string, commands: readonly st
 }
 
 /** Quotes one word for a POSIX shell, only if needed. */
-function quoteWord(text: string): string {
+export function quoteWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -249,8 +249,8 @@ function nameOf(id: string | null): { readonly name?: string } {
 }
 
 /**
- * The run of this store whose mirror wrote all the documents; of several runs, that of the newest document. null:
- * another tool wrote some of them, or the store does not have the run, so there is something to import.
+ * The run of this store whose mirror wrote the newest document, if it has all of the documents: mirrors of this store
+ * wrote them, or the run was imported from them. null: the store does not have the run, or there is something to import.
  */
 async function findWriterRun(
   adapters: CoreAdapters,
@@ -259,6 +259,8 @@ async function findWriterRun(
 ): Promise<string | null> {
   const runs = checkpoints.map((checkpoint) => plugin?.writtenBy?.(checkpoint, adapters.store.id) ?? null);
   const newest = runs.at(-1) ?? null;
-  if (newest === null || runs.includes(null)) return null;
-  return (await adapters.store.getRun(newest)) === undefined ? null : newest;
+  if (newest === null || (await adapters.store.getRun(newest)) === undefined) return null;
+  const imported = await adapters.store.listCheckpoints({ run: newest, trigger: "import", limit: checkpoints.length });
+  const known = new Set(imported.map(({ name }) => name));
+  return checkpoints.every(({ id }, at) => runs[at] !== null || (id !== null && known.has(id))) ? newest : null;
 }

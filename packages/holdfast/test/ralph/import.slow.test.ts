@@ -100,6 +100,10 @@ describe("a loop that AIWG wrote", () => {
     const written = join(bench.clone, DIRECTORY, "checkpoints/iteration-006.json.gz");
     const plans = await bench.holdfast.formats.planImport({ paths: [written] });
     expect(plans).toMatchObject([{ before: "own", run: bench.run() }]);
+    // The directory has AIWG's checkpoint and ours; the run has both.
+    const whole = await bench.holdfast.formats.planImport({ paths: [".aiwg"] });
+    expect(whole).toMatchObject([{ before: "own", run: bench.run() }]);
+    expect(whole[0]?.checkpoints.map(({ planes }) => planes.position.iteration)).toEqual([5, 6, 7, 7]);
   });
 });
 

@@ -104,14 +104,7 @@ describe("what it works on", () => {
     const variables = { current_issue: "#268", approach: "multi-loop", nested: { not: "shown" } };
     expect(read(document({}, { step: "implement_issue", variables }))?.work).toEqual({
       kind: "task",
-      text: [
-        'Continue the work "fix tests" (phase construction, step implement_issue).',
-        "",
-        "What is known about it:",
-        "",
-        "- current_issue: #268",
-        "- approach: multi-loop",
-      ].join("\n"),
+      text: 'Continue the work "fix tests" (phase construction, step implement_issue). Known: current_issue: #268; approach: multi-loop.',
     });
   });
 

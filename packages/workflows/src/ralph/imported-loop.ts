@@ -34,7 +34,7 @@ export function readImportedLoop(checkpoint: ExternalCheckpoint, isNewest: boole
     work: { kind: "task", text: task },
     planes: {
       ...planes,
-      position: { ...planes.position, stage: "begin", iteration, ...end },
+      position: { ...planes.position, workflow: "ralph", stage: "begin", iteration, ...end },
       context: { ...planes.context, values: state },
       inputs: { ...planes.inputs, task },
       config: { ...planes.config, agent: null, model: null, mode: "default", inputs: options },
@@ -75,13 +75,11 @@ function composeTask({ position, context }: Planes, extension: JsonObject): stri
   const slug = id.replace(/^ralph-/, "").replace(/-(?:[a-f0-9]{8}|\d{4}-\d\d-\d\d)$/, "");
   const step = textIn([extension], ["step"]);
   const variables = Object.entries(context.values).flatMap(([name, value]) =>
-    typeof value === "string" || typeof value === "number" ? [`- ${name}: ${value}`] : [],
+    typeof value === "string" || typeof value === "number" ? [`${name}: ${value}`] : [],
   );
-  const lines = [
-    `Continue the work "${slug.replaceAll("-", " ")}" (phase ${position.stage}${step === null ? "" : `, step ${step}`}).`,
-    ...(variables.length === 0 ? [] : ["", "What is known about it:", "", ...variables.slice(0, MOST_VARIABLES)]),
-  ];
-  return clip(lines.join("\n"), MOST_TEXT);
+  const known = variables.length === 0 ? "" : ` Known: ${variables.slice(0, MOST_VARIABLES).join("; ")}.`;
+  const place = `phase ${position.stage}${step === null ? "" : `, step ${step}`}`;
+  return clip(`Continue the work "${slug.replaceAll("-", " ")}" (${place}).${known}`, MOST_TEXT);
 }
 
 /** A checkpoint at the end of an iteration ends it. Any other was taken during an iteration, which runs again. */

@@ -165,14 +165,24 @@ export default defineWorkflow({
       expect(output).toMatch(/1 changed +migration on staging/);
       expect(await app(run)).toBe("one\n");
     });
+
+    test("resume --from pick continues from the one that was chosen, and Enter leaves everything", async () => {
+      const run = await fail();
+      const left = await typed(`resume ${run} --from pick --force`, ["\n"]);
+      expect([left.status, await app(run)]).toEqual([4, "broken\n"]);
+      expect(left.output).toContain("Not resumed; nothing was changed.");
+      const { output, status } = await typed(`resume ${run} --from pick --force`, ["4\n", "y\n"], { MENDED: "mended" });
+      expect(status, output).toBe(0);
+      expect(await app(run)).toBe("mended\n");
+    });
   });
 
-  function typed(command: string, answers: readonly string[]) {
+  function typed(command: string, answers: readonly string[], env: Readonly<Record<string, string>> = {}) {
     const { entry, directory } = journey.holdfast;
     return typeInTerminal({
       command: `stty cols 120; "${process.execPath}" "${entry}" --no-color ${command}`,
       cwd: journey.repository(),
-      env: { HOME: directory },
+      env: { HOME: directory, ...env },
       answers,
       question: /Enter for none:|\[y\/N\]/,
     });

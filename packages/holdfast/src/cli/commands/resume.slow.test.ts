@@ -63,22 +63,36 @@ describe("quota wait", () => {
     expect([await count(place, "run.waiting"), await count(place, "run.continued")]).toEqual([2, 2]);
   });
 
-  test("rules of the config decide: the other agent takes over, and the lines, the log and the list say so", async () => {
-    const place = await work.begin();
-    const good = await place.agent([GOOD]);
-    const second = good.replace("agent.json", "second.json");
-    await copyFile(good.slice("scripted:".length), second.slice("scripted:".length));
-    const agent = await place.agent([limited(1)]);
-    const rule = { id: "quota", causes: ["rate_limit"], pattern: "usage limit", action: "fallback" };
-    const config = JSON.stringify({ errors: { fallback: { agents: [second] }, rules: [rule] } });
-    await writeFile(join(place.clone, "holdfast.config.yaml"), config);
-    const done = await place.run("run", "1", "--no-review", "--agent", agent);
-    expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
-    expect(done.stdout).toMatch(/usage limit reached; .*fallback by rule quota: scripted:\S+second.json takes over/);
-    expect((await place.run("events", "issue-1", "--limit", "all")).stdout).toMatch(
-      /step.failed +agent → fallback by rule quota \(/,
-    );
-  });
+  const RULE = { id: "quota", causes: ["rate_limit"], pattern: "usage limit", action: "fallback" };
+  const CATEGORY = { id: "quota", pattern: "usage.?limit", type: "transient", severity: "high", action: "fallback" };
+
+  test.each([
+    ["the config", (agents: readonly string[]) => ({ fallback: { agents }, rules: [RULE] }), {}],
+    [
+      "a document of AIWG",
+      () => ({ import: ".aiwg/error-handling.json" }),
+      { strategy: "retry_then_fallback", classification: { categories: [CATEGORY] } },
+    ],
+  ])(
+    "rules of %s decide: the other agent takes over, and the lines, the log and the list say so",
+    async (_, errors, document) => {
+      const place = await work.begin();
+      const good = await place.agent([GOOD]);
+      const second = good.replace("agent.json", "second.json");
+      await copyFile(good.slice("scripted:".length), second.slice("scripted:".length));
+      const agent = await place.agent([limited(1)]);
+      mkdirSync(join(place.clone, ".aiwg"));
+      const fallback = { enabled: true, agents: [{ primary: "claude", fallback: second }] };
+      await writeFile(join(place.clone, ".aiwg/error-handling.json"), JSON.stringify({ ...document, fallback }));
+      await writeFile(join(place.clone, "holdfast.config.yaml"), JSON.stringify({ errors: errors([second]) }));
+      const done = await place.run("run", "1", "--no-review", "--agent", agent);
+      expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
+      expect(done.stdout).toMatch(/usage limit reached; .*fallback by rule quota: scripted:\S+second.json takes over/);
+      expect((await place.run("events", "issue-1", "--limit", "all")).stdout).toMatch(
+        /step.failed +agent → fallback by rule quota \(/,
+      );
+    },
+  );
 });
 
 describe("provider wait", () => {

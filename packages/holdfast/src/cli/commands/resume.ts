@@ -3,7 +3,7 @@ import { isEnded } from "@holdfast/core/run";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { FINDING_KINDS } from "@holdfast/core/findings";
-import type { JsonObject } from "@holdfast/core/json";
+import { type JsonObject, isJsonArray } from "@holdfast/core/json";
 import { priorityText } from "@holdfast/core/lease";
 import { type Judgement, type ResumePlan, parseAnswers } from "@holdfast/core/resume-plan";
 import type { RollbackChoice } from "@holdfast/core/rollback";
@@ -33,6 +33,7 @@ import {
   readWorkflowLimits,
 } from "../run-options.ts";
 import { planUses, usesText } from "../run-plan.ts";
+import { quoteWord } from "../shell.ts";
 
 export const spec = {
   name: "resume",
@@ -442,10 +443,16 @@ async function requireWorktree(
 }
 
 /** An imported run does not store a workflow file, so the user must repeat it. It stores the agent once it has begun. */
-async function flagsOf(holdfast: Holdfast, { run, workflow, agent }: ResumeOptions): Promise<ResumeFlags> {
+async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<ResumeFlags> {
+  const { run, workflow, agent, limits = {} } = params;
   const { labels } = await (await holdfast.run(run)).summary();
   const always = workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
-  return { always, untouched: `${always}${agent === undefined ? "" : ` --agent ${agent}`}` };
+  const typed = Object.entries(limits).flatMap(([name, value]) =>
+    (isJsonArray(value) ? value : [value]).map(
+      (one) => ` --${name} ${typeof one === "string" ? quoteWord(one) : String(one)}`,
+    ),
+  );
+  return { always, untouched: `${always}${agent === undefined ? "" : ` --agent ${agent}`}${typed.join("")}` };
 }
 
 /**
