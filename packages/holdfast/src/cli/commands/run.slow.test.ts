@@ -27,7 +27,7 @@ describe("work", () => {
         "--max-cost",
         "2",
         "--agent",
-        "command:true",
+        "codex",
         "--dry-run",
       );
       expect(status).toBe(0);
