@@ -478,8 +478,8 @@ export function createFence(nonce: string): Fence {
   return {
     data(source, text) {
       if (text === "") return "";
-      // An earlier session of the same call may know the nonce.
-      const inside = text.replaceAll(nonce, "");
+      // An earlier session of the same call may know the nonce. Its parts around another nonce must not join to one.
+      const inside = text.replaceAll(nonce, "…");
       const open = `<${tag} source="${source}">`;
       return inside.includes("\n") ? `${open}\n${inside}\n</${tag}>` : `${open}${inside}</${tag}>`;
     },

@@ -251,8 +251,13 @@ function sectionIn(fence: Fence) {
 /** The question is an agent's text and is fenced; the answer comes from the user. */
 function userAnswers(answers: readonly { readonly question: string; readonly answer: string }[], fence: Fence): string {
   if (answers.length === 0) return "";
-  const lines = answers.map(({ question, answer }) => `- ${fence.data("agents", question)}\n  Answer: ${answer}`);
-  return `\n\n---\nWhat the user answered, and holds\n\n${truncateStart(lines.join("\n"), SECTION_CHARACTERS)}`;
+  // Cut before the fence is added: a cut through a fence would leave the agent's words outside.
+  const most = Math.floor(SECTION_CHARACTERS / answers.length);
+  const lines = answers.map(
+    ({ question, answer }) =>
+      `- ${fence.data("agents", truncateStart(question, most))}\n  Answer: ${truncateStart(answer, most)}`,
+  );
+  return `\n\n---\nWhat the user answered, and holds\n\n${lines.join("\n")}`;
 }
 
 /**
