@@ -205,6 +205,8 @@ export interface Adoption {
   readonly enters?: StageEntry;
   /** Whether the limits reopen a run that has ended; absent: yes if `enters` is given. */
   readonly reopens?: boolean;
+  /** Whether the document's graph lacks what its unfinished nodes are: the stage plans a new one. Absent: it does not. */
+  readonly dropsGraph?: boolean;
   /** Why the document says that it cannot be resumed; absent: it does not say so. */
   readonly refusal?: string | null;
   /** Returns the workflow's state and the run's inputs, once the worktree exists. */

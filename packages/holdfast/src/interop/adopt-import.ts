@@ -46,6 +46,7 @@ export async function planAdoption(
       branch: null,
       enters: checkpoint.planes.position,
       reopens: false,
+      dropsGraph: false,
       refusal: null,
       prepare: async () => ({ values: checkpoint.planes.context.values, inputs: {} }),
     };
@@ -62,6 +63,7 @@ export async function planAdoption(
     branch: adoption.branch ?? null,
     enters: adoption.enters ?? checkpoint.planes.position,
     reopens: adoption.reopens ?? adoption.enters !== undefined,
+    dropsGraph: adoption.dropsGraph ?? false,
     refusal: adoption.refusal ?? null,
     prepare(workspace) {
       if (workspace === undefined)
@@ -101,6 +103,8 @@ export interface Adoption {
   readonly enters: StageEntry;
   /** Whether the run continues although its document has ended. */
   readonly reopens: boolean;
+  /** Whether the stage plans a new graph, because the document does not say what the unfinished nodes are. */
+  readonly dropsGraph: boolean;
   /** Why the document says that it cannot be resumed; null: it does not say so. */
   readonly refusal: string | null;
   /** Returns the workflow's state and the run's inputs, once the worktree exists. */
@@ -234,7 +238,7 @@ export async function adoptImport(
   const { number } = nextAttempt(current.stageAttempt);
   const entered: StageEntered = { stageAttempt: number, stage, iteration };
   // A graph of another stage is not continued.
-  const graph = stage === planes.position.stage ? planes.position.graph : null;
+  const graph = stage === planes.position.stage && !adoption.dropsGraph ? planes.position.graph : null;
   await adapters.store.commit({
     lease: held.lease,
     entries: [

@@ -210,6 +210,18 @@ describe("defects 1 to 4: the rows of crunch's table of retention, in the direct
     await mirror.catchUp();
     expect(listed().slice(5)).toEqual(["phase_transition enrich"]);
   });
+
+  test("phase_transition: 1 keeps one of each phase, also where a new iteration began with the phase", async () => {
+    const { save, mirror, listed } = await scene("checkpoint: {retention: {phase_transition: 1}}\n");
+    for (const [one, phase] of [
+      ...repeat("stage", 3, "ready"),
+      ...repeat("iteration", 2, "implementing"),
+      ...repeat("stage", 1, "implementing"),
+    ])
+      await save(one, phase);
+    await mirror.catchUp();
+    expect(listed()).toEqual(["phase_transition ready", "phase_transition implementing"]);
+  });
 });
 
 describe("checkpoint-config.yaml of a run that goes on", () => {
@@ -226,6 +238,21 @@ describe("checkpoint-config.yaml of a run that goes on", () => {
     for (const trigger of ["batch_complete", "timer", "manual", "interrupt"] as const) await save(trigger);
     await mirror.catchUp();
     expect(listed().slice(3)).toEqual(["manual enrich", "user_interrupt enrich"]);
+  });
+
+  test("enabled: false writes nothing and reports it; max_size_mb leaves the newest that fit", async () => {
+    const { save, mirror, files, listed, configure } = await scene("checkpoint: {enabled: false}\n");
+    for (let count = 0; count < 5; count += 1) await save("manual");
+    const { losses } = await mirror.catchUp();
+    expect(losses).toContainEqual({ path: "checkpoints", why: expect.stringContaining("enabled: false") });
+    expect(files()).toEqual([]);
+    // One of these documents has about 1,300 bytes.
+    configure("checkpoint: {storage: {max_size_mb: 0.003}}\n");
+    for (let count = 0; count < 5; count += 1) await save("manual");
+    const report = await mirror.catchUp();
+    expect(report.losses).toContainEqual({ path: "checkpoints", why: expect.stringContaining("max_size_mb") });
+    expect(files()).toHaveLength(2);
+    expect(listed()).toHaveLength(2);
   });
 
   test("a bad file is an error with its line, what is there stays, and mended it catches up", async () => {

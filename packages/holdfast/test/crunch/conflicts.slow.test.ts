@@ -48,6 +48,16 @@ test("a high veto is escalated, and answered with approve", async () => {
     for: "you",
     reason: expect.stringContaining("sign-in"),
   });
+  const latest = (await bench.holdfast.store.latest(bench.run))?.sequence ?? 0;
+  const { external } = await bench.holdfast.formats.encode({ run: bench.run, sequence: latest }, "crunch-yaml");
+  const [open] = (await bench.state()).conflicts;
+  expect(external.described?.members).toMatchObject({
+    acp_state: { awaiting_response: [expect.stringMatching(/^MSG-/)], conflicts_in_progress: [open?.id] },
+    recovery_info: {
+      prerequisites_met: false,
+      warnings: [`Conflict ${open?.id} is not resolved`, expect.stringMatching(/^Waiting for an answer: .*sign-in/)],
+    },
+  });
   await bench.answer("use sessions");
   expect(await bench.work()).toMatchObject({ kind: "done" });
   const { conflicts, messages } = await bench.state();

@@ -173,18 +173,30 @@ test("what a document names by id is kept: messages reach the team, knowledge an
   expect(await bench.trail()).toEqual(["implementing:at_target"]);
 });
 
-test("an output that a document already has is used, and its node does not run again", async () => {
+const SPEC = { completed_at: "2026-01-14T09:30:00Z", output_summary: "Spec created", output_location: null };
+
+test.each([
+  {
+    name: "an output that a document already has is used",
+    members: { agent_outputs: { "system-architect": { work: SPEC } } },
+    outputs: [{ node: "spec", summary: "Spec created" }],
+  },
+  {
+    name: "a phase whose nodes are all complete is finished",
+    members: { execution_graph: { graph_id: "G", node_states: { "task-1": { status: "complete", result: "ok" } } } },
+    outputs: [],
+  },
+])("$name, and no agent works on it again", async ({ members, outputs }) => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), target: "ready" },
     issue: { labels: ["state:enrich"] },
   });
-  const output = { completed_at: "2026-01-14T09:30:00Z", output_summary: "Spec created", output_location: null };
-  await bench.imports(seedDocument("enrich", { agent_outputs: { "system-architect": { work: output } } }));
+  await bench.imports(seedDocument("enrich", members));
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect(await bench.holdfast.logs.list(bench.run)).toEqual([]);
-  expect((await bench.state()).outputs).toMatchObject([{ node: "spec", summary: "Spec created" }]);
-  expect((await bench.trail()).at(-1)).toBe("ready:at_target");
+  expect((await bench.state()).outputs).toMatchObject(outputs);
+  expect(await bench.trail()).toEqual(["enrich:enriched", "ready:at_target"]);
 });
 
 const BRANCH = "feature/issue-1-greeting";

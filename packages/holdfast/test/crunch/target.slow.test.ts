@@ -125,6 +125,29 @@ test("with the target done it waits for the merge; then the issue is done, and t
   expect(second.knowledge.injected[0]?.entries.toSorted()).toEqual(knowledge.entries.map(({ id }) => id).toSorted());
 });
 
+test("resumed from a chosen checkpoint, it executes again what came after it", async () => {
+  await using bench = await makeBench({
+    answers: PASS,
+    options: { ...settings(), target: "implementing" },
+    issue: { labels: ["state:ready"] },
+  });
+  expect(await bench.work()).toMatchObject({ kind: "done" });
+  const { holdfast, run } = bench;
+  const entered = (await (await holdfast.run(run)).list({ trigger: "iteration" })).find(
+    ({ stage }) => stage === "implementing",
+  );
+  await bench.forge.setLabels(1, ["state:implementing"]);
+  expect(await bench.work({ from: entered?.sequence ?? 0, force: true })).toMatchObject({ kind: "done" });
+  expect(await bench.trail()).toEqual([
+    "enrich:enriched",
+    "ready:accepted",
+    "implementing:at_target",
+    "implementing:at_target",
+  ]);
+  expect((await holdfast.logs.list(run)).filter(({ step }) => step.includes("build"))).toHaveLength(2);
+  expect(await bench.read("greeting.txt")).toBe("hello\n");
+});
+
 test("stopped at its pull request and given the target done, it is done only after the merge", async () => {
   await using bench = await makeBench({ answers: PASS, options: settings(), issue: { labels: ["state:ready"] } });
   expect(await bench.work()).toMatchObject({ kind: "done" });

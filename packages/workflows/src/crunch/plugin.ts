@@ -1,6 +1,8 @@
 // The crunch workflow as a plug-in: created from options, continued from an imported checkpoint, and given a later target.
 
 import type { Planes } from "@holdfast/core/checkpoint";
+import type { Graph } from "@holdfast/core/graph";
+import { stateOf } from "@holdfast/core/graph-state";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { HOLDFAST_MEMBER } from "@holdfast/formats/crunch-document";
 import { branchNamedIn, sourceDocumentOf } from "@holdfast/formats/format";
@@ -73,6 +75,7 @@ export const crunchPlugin: WorkflowPlugin = {
       base: options.baseBranch,
       branch: branchNamedIn(planes.extensions),
       ...(finished === null ? {} : { enters: entryAfter(finished, iteration) }),
+      dropsGraph: !isExecutable(planes.position.graph),
       refusal: refusalOf(sourceDocumentOf(planes)?.document ?? {}),
       async prepare(root) {
         const state = await adoptCrunchState({ adapters, options, planes, issue, root });
@@ -84,6 +87,12 @@ export const crunchPlugin: WorkflowPlugin = {
     };
   },
 };
+
+/** Crunch saves the states of the nodes without their agents. A graph that is complete needs none. */
+function isExecutable(graph: Graph | null): boolean {
+  const left = graph?.nodes.filter(({ id }) => stateOf(graph, id).status !== "complete") ?? [];
+  return left.every(({ agent }) => agent !== "");
+}
 
 /**
  * The phase that a document of a stopped run names: it has finished, and is not executed again. null: the run had not
