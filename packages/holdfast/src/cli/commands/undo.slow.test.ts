@@ -71,6 +71,52 @@ test("a branch that moved and a merged pull request are refused with the reason,
   expect((await run("undo", "1", "push", "--yes")).status).toBe(0);
 });
 
+test("a comment and a label of a run go, those of users stay, and an unknown kind is refused", async () => {
+  const place = await work.begin();
+  await using holdfast = await openHoldfast({ cwd: place.clone });
+  const { forge } = await holdfast.work.adapters();
+  if (forge === null) return expect.unreachable("the remote is a local forge");
+  await holdfast.createRun({ id: "own" });
+  const key = (kind: string): string => `own/work/${kind}.1`;
+  const theirs = await forge.comment(1, { body: "Mine.", key: "other/work/comment.1" });
+  const comment = await forge.comment(1, { body: "Done.", key: key("comment") });
+  await forge.setLabels(1, ["bug", "state:dev", "x"]);
+  const lease = await holdfast.store.takeLease({ run: "own", label: "test" });
+  const target = "local #1";
+  for (const [kind, payload, receipt] of [
+    ["comment", {}, comment],
+    ["state_label", { label: "state:dev" }, { labels: ["bug", "state:dev"] }],
+    ["label", { label: "x" }, {}],
+    ["deploy", {}, null],
+  ] as const) {
+    const intent = { key: key(kind), kind, target, payload: "0", detail: { payload } };
+    const settled = { key: key(kind), outcome: "done", adopted: false, receipt } as const;
+    await holdfast.store.commit({
+      lease,
+      entries: [
+        { kind: "effect.intended", body: intent },
+        { kind: "effect.settled", body: settled },
+      ],
+    });
+  }
+  await holdfast.store.releaseLease(lease);
+
+  // A user removed the label already: that is recorded and nothing is changed.
+  await forge.setLabels(1, ["bug", "state:dev"]);
+  expect((await place.json("undo", "own", "label", "--yes")).report).toMatchObject({ adopted: true });
+  expect((await forge.getIssue(1))?.labels).toEqual(["bug", "state:dev"]);
+  expect((await place.json("undo", "own", "state_label", "--yes")).report).toMatchObject({ adopted: false });
+  expect((await forge.getIssue(1))?.labels).toEqual(["bug"]);
+  expect((await place.json("undo", "own", "comment", "--yes")).report).toMatchObject({ adopted: false });
+  expect(await forge.findComment(1, key("comment"))).toBeNull();
+  expect(await forge.findComment(1, "other/work/comment.1")).toEqual(theirs);
+  expect(await place.run("undo", "own", "deploy", "--yes")).toMatchObject({
+    status: 4,
+    stderr: expect.stringContaining("no way back"),
+  });
+  expect((await place.run("undo", "own", "work")).status).toBe(2);
+});
+
 test("a run that another process holds is refused", async () => {
   const place = await doneRun();
   await using holdfast = await openHoldfast({ cwd: place.clone });
