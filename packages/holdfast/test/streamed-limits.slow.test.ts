@@ -96,7 +96,7 @@ function tokensOf(server: ModelServer): number {
   return input + cacheRead + cacheWrite + output;
 }
 
-test.for(sampleBySeed(ROWS, 3))(
+test.for(sampleBySeed(ROWS, 1))(
   "a token limit between two responses of the real $name ends the call; a higher one continues its session",
   { timeout: 900_000 },
   async (row, { onTestFinished, skip }) => {
