@@ -108,7 +108,8 @@ function faultFlags(fault: Fault): readonly string[] {
 async function run(params: TraceParams, args: readonly string[]): Promise<Omit<Traced, "operations">> {
   const child = spawn("perl", args, {
     stdio: ["pipe", "pipe", "pipe", "pipe", "pipe"],
-    env: { ...process.env, UV_USE_IO_URING: "0", ...params.env },
+    // Compiled code that Node keeps is no file of the traced program.
+    env: { ...process.env, UV_USE_IO_URING: "0", NODE_DISABLE_COMPILE_CACHE: "1", ...params.env },
   });
   const timer = setTimeout(() => child.kill("SIGKILL"), params.timeoutMs ?? 600_000);
   const [, stdout, stderr, tell, hear] = child.stdio;
