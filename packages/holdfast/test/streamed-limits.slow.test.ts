@@ -156,6 +156,22 @@ async function place(later: (undo: () => void) => void) {
   return { cwd, run: (...args: readonly string[]) => holdfast.run(args, { cwd }) };
 }
 
+const CODEX = ROWS.filter(({ name }) => name === "codex");
+
+test.for(CODEX)("a money limit between two responses of the real $name ends the call", async (row, context) => {
+  const found = findRealAgent(row.name);
+  if (found.kind === "absent") context.skip(found.why);
+  const { cwd } = await place((undo) => context.onTestFinished(undo));
+  const { server, env } = await row.open({ script: work(row), later: context.onTestFinished });
+  const flags = ["--yolo", "--no-review", "--max-cost", "0.006", "--agent", `${row.name}:${row.model}`];
+  const stopped = await holdfast.run(["run", "1", ...flags], { cwd, env });
+  expect(stopped.status, stopped.stdout + stopped.stderr).toBe(7);
+  expect(server.requests.filter(({ end }) => end === "whole")).toHaveLength(2);
+  const status = JSON.parse((await holdfast.run(["--json", "status", RUN], { cwd, env })).stdout);
+  // Two responses at 5 and 30 US dollars per million tokens.
+  expect(status.run.budget.spent.microUsd).toBe(2 * (5 * USAGE.input + 30 * USAGE.output));
+});
+
 test("a limit on money with an agent of unknown price is refused before the run, and before a resume", async (context) => {
   const { cwd, run } = await place((undo) => context.onTestFinished(undo));
   const agent = ["--agent", "command:cat > /dev/null; echo x > x.txt", "--yolo"];

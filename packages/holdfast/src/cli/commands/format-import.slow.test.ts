@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test as sequentialTest } from "vitest";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { GOOD, workSuite, workflowSource } from "@holdfast/test-support/cli-repositories";
 
 const test = sequentialTest.concurrent;
@@ -196,6 +197,38 @@ describe("going on with an imported run", () => {
       review: 1,
     });
   });
+
+  const STAGES = ["impl", "review", "simp", "pr", "rebase"].map((name) => ({ name }));
+
+  sequentialTest.for(sampleBySeed(STAGES, 2))(
+    "the seed's own example, standing in $name, continues to the end, and its export is read again",
+    async ({ name }) => {
+      const place = await work.begin();
+      const tree = join(place.clone, "..", "their-tree");
+      await place.git("worktree", "add", "-q", "-b", "issue-1", tree);
+      await writeFile(join(tree, "answer.txt"), "42\n");
+      // The seed commits at the end of each iteration.
+      await place.git("-C", tree, "add", "answer.txt");
+      await place.git("-C", tree, "commit", "-q", "-m", "Answer");
+      const theirs = JSON.parse(await readFile(seed, "utf8"));
+      const state = { ...theirs.state, issue_no: 1, worktree: tree, plan_file: null, current_stage: name };
+      const file = join(place.clone, "impl-checkpoint.json");
+      await writeFile(file, JSON.stringify({ ...theirs, version: name === "simp" ? 2 : 1, state }));
+      const { run } = await place.json("format", "import", file);
+      const plain = { when: { role: "simplify" }, reply: "Nothing to simplify." };
+      const resumed = await place.run("resume", run, "--agent", await place.agent([GOOD, REVIEW, plain]));
+      expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
+      const exported = await place.run("format", "export", run, "--to", "impl-json");
+      const back = JSON.parse(exported.stdout);
+      expect(back.state).toMatchObject({ issue_no: 1, current_stage: "done", pr_number: "2" });
+      expect(back.state.history.slice(0, 2)).toEqual(theirs.state.history);
+      const again = join(place.clone, "again.json");
+      await writeFile(again, exported.stdout);
+      expect((await place.run("format", "validate", again)).status).toBe(0);
+      const read = await place.json("format", "import", again, "--run", "again");
+      expect(await place.json("status", read.run)).toMatchObject({ run: { status: { kind: "done" } } });
+    },
+  );
 
   test("in a new worktree when the document's is not here; an ended one stays ended", async () => {
     const place = await work.begin();
