@@ -54,6 +54,24 @@ const ATTACKS: Readonly<Record<string, string>> = {
 function promptsWith(text: string): Readonly<Record<string, string>> {
   const template = (workflow: string, name: string) => ({ template: builtInTemplate(workflow, name), fence });
   const issue = { number: 42, title: text, body: text, labels: [text], state: "open", updatedAt: "" } as const;
+  const comments = [{ author: text, body: text, at: null }];
+  const gate = { command: text, passed: true, output: text, iteration: 1 };
+  const failed = {
+    stage: "impl",
+    iteration: 1,
+    timestamp: "",
+    result: "retry",
+    event: "",
+    reason: text,
+    score: null,
+  } as const;
+  const repository = {
+    titles: { form: "plain", tags: [text], examples: [text] },
+    template: { path: "PULL_REQUEST_TEMPLATE.md", text },
+    instructions: ["AGENTS.md"],
+    testCommand: "npm test",
+  } as const;
+  const task = { ...issue, body: `- [ ] ${text}` };
   const position = { agent: "developer", choice: text, rationale: text, confidence: 80, evidence: [], relevance: 0.5 };
   return {
     implementer: implPrompt({
@@ -69,10 +87,13 @@ function promptsWith(text: string): Readonly<Record<string, string>> {
       previousOutput: text,
       previousCommitReport: text,
       plan: { path: "plan.md", text },
+      facts: { agent: null, gate: text, state: { issue: task, repository, gate, history: [failed, failed] } },
     }),
     reviewer: reviewPrompt({
       ...template("impl", "review"),
-      issue,
+      issue: { ...issue, comments },
+      changed: [`tests/${text}`],
+      state: { gate, finalize: { title: text, body: text } },
       thresholds: defaultImplOptions.thresholds,
       diff: { text, cut: false },
       base: "0123abc",
@@ -90,7 +111,7 @@ function promptsWith(text: string): Readonly<Record<string, string>> {
       isAdded: true,
       phase: "e2e",
       edits: false,
-      issue,
+      issue: { ...issue, comments },
       outputs: [
         {
           agent: "developer",

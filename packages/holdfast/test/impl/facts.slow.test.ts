@@ -69,4 +69,43 @@ describe("the task names what a good engineer would name", () => {
     expect(task).not.toContain("Ours.");
     expect(await bench.read(".tmp/review-prompt.txt")).toContain(said);
   });
+
+  test("a summary that claims tests which the diff lacks is sent back, with the place", async () => {
+    const review = [
+      "if grep -q 'speaks of tests, but the diff changes no test file'; then",
+      `  echo '{"scores":{"faithful":40,"style":95,"docs":95,"corner_cases":95},"findings":[{"file":"greeting.txt","line":1,"message":"no test covers it"}]}'`,
+      "else echo 'Score: 95'; fi",
+    ];
+    await using bench = await makeBench({
+      answers: [
+        finish({ iteration: 1, body: "Tests cover both cases." }),
+        finish({ iteration: 2, path: "test/greeting.txt", body: "Tests cover both cases." }),
+      ],
+      options: { reviewModel: `command:${review.join("\n")}`, gate: "echo gate says $((40 + 2))" },
+    });
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect((await bench.trail()).slice(1, 5)).toEqual([
+      "impl:impl_done",
+      "review:review_fail",
+      "impl:impl_done",
+      "review:review_pass",
+    ]);
+    const second = await bench.read(".tmp/impl-input-2.txt");
+    expect(second).toContain("- greeting.txt:1: no test covers it");
+    expect(second).toMatch(/it passed in iteration 1\):\n<data-[0-9a-f]+ source="gate output">gate says 42</);
+  });
+
+  test("the implementer is told what to read, how to test and what the titles look like, once", async () => {
+    await using bench = await makeBench({
+      answers: [finish(), pass],
+      files: { "AGENTS.md": "Be kind.\n", "package.json": '{"scripts":{"test":"true"}}\n' },
+    });
+    await commitToBase(bench, ["feat: a", "fix: b", "docs: c", "chore: d"]);
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    const prompt = await bench.read(".tmp/impl-input-1.txt");
+    expect(prompt).toContain("Its conventions are in AGENTS.md. Read them first.");
+    expect(prompt).toContain("The usual test command of this repository: `npm test`");
+    expect(prompt).toContain("`type(scope): brief description`");
+    expect(prompt).toMatch(/<data-[0-9a-f]+ source="history">\nchore: d\ndocs: c\nfix: b\n</);
+  });
 });

@@ -111,7 +111,13 @@ describe("as an agent gets them", () => {
       isAdded: false,
       phase: "e2e",
       edits: false,
-      issue: { number: 42, title: "Greet people by name", body: "`hello` should take a name.", labels: ["bug"] },
+      issue: {
+        number: 42,
+        title: "Greet people by name",
+        body: "`hello` should take a name.",
+        labels: ["bug"],
+        comments: [{ author: "ann", body: "Be polite.\nAlways.", at: "2026-01-01T00:00:00Z" }],
+      },
       outputs: [
         {
           agent: "developer",

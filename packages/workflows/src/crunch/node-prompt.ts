@@ -2,6 +2,7 @@
 
 import { type Graph, type GraphNode, batchesOf } from "@holdfast/core/graph";
 import type { Fence } from "@holdfast/core/workflow";
+import { commentsText } from "@holdfast/core/findings";
 import { issueText } from "../forge.ts";
 import { expandTemplate } from "../prompts.ts";
 import { truncateStart } from "../text.ts";
@@ -103,7 +104,7 @@ export function nodePrompt(params: {
   readonly isAdded: boolean;
   readonly phase: string;
   readonly edits: boolean;
-  readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels">;
+  readonly issue: Pick<CrunchIssue, "number" | "title" | "body" | "labels" | "comments">;
   /** What other agents delivered before. */
   readonly outputs: readonly AgentOutput[];
   /** Findings of other agents, each with its agent. */
@@ -135,7 +136,11 @@ export function nodePrompt(params: {
     issue_no: String(issue.number),
     phase,
     language_note: params.language === null ? "" : ` The repository is mostly ${params.language}.`,
-    issue_section: section("The issue", "issue", issueText(issue)),
+    // Comments have a section of their own, so that long ones do not push out the issue.
+    issue_section: [
+      section("The issue", "issue", issueText({ ...issue, comments: [] })),
+      section("Comments on the issue, oldest first", "comments", commentsText(issue.comments ?? [])),
+    ].join(""),
     feedback_section: section("What the check before said, which must be fixed now", "checks", params.feedback ?? ""),
     outputs_section: [
       section("What others of the team delivered", "agents", sortOutputs(params.outputs).map(outputLine).join("\n")),

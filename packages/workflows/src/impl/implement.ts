@@ -22,6 +22,7 @@ import {
   conclude,
   requireSetup,
 } from "./state.ts";
+import { type TaskFacts, factsSection, titleForm } from "./task-facts.ts";
 
 const KEPT_CHARACTERS = 16_000;
 
@@ -139,7 +140,17 @@ async function writePrompts(work: ImplDependencies, context: ImplContext, marker
   const { outputs } = await openWorktree(work, context);
   const fence = context.fence("agent");
   const plan = work.options.plan ?? state.plan ?? null;
-  const fixed = { template: templates.impl, issue, tags: work.options.tags, baseBranch: base.branch, plan, fence };
+  const agent = work.options.implModel ?? context.config.agent;
+  const facts = { agent, gate: work.options.gate?.command ?? null, state };
+  const fixed = {
+    template: templates.impl,
+    issue,
+    tags: work.options.tags,
+    baseBranch: base.branch,
+    plan,
+    facts,
+    fence,
+  };
   const prompt = implPrompt({
     ...fixed,
     iteration: position.iteration,
@@ -265,6 +276,7 @@ export interface ImplPromptParams {
   readonly previousOutput: string | null;
   readonly previousCommitReport: string | null;
   readonly plan: Plan | null;
+  readonly facts: TaskFacts;
   /** The fence of the agent call that gets the prompt. */
   readonly fence: Fence;
 }
@@ -291,7 +303,7 @@ export function implPrompt(params: ImplPromptParams): string {
 
 /** The part of the prompt that is the same in every iteration. */
 export function baseImplPrompt(
-  params: Pick<ImplPromptParams, "template" | "issue" | "tags" | "baseBranch" | "plan" | "fence">,
+  params: Pick<ImplPromptParams, "template" | "issue" | "tags" | "baseBranch" | "plan" | "facts" | "fence">,
 ): string {
   const text = expandTemplate(params.template, {
     ...fixedValues(params),
@@ -309,7 +321,7 @@ function unplacedPlan({ template, plan, fence }: Pick<ImplPromptParams, "templat
 }
 
 function fixedValues(
-  params: Pick<ImplPromptParams, "issue" | "tags" | "baseBranch" | "plan" | "fence">,
+  params: Pick<ImplPromptParams, "issue" | "tags" | "baseBranch" | "plan" | "facts" | "fence">,
 ): Readonly<Record<string, string>> {
   return {
     issue_no: String(params.issue.number),
@@ -317,6 +329,8 @@ function fixedValues(
     issue_file: outputFiles.issue(params.issue.number),
     finalize_file: outputFiles.finalize,
     tags: params.tags.join(", "),
+    title_form: titleForm(params.facts.state.repository, params.issue.number, params.tags),
+    facts_section: factsSection(params.facts, params.fence),
     plan_section: planSection(params.plan, params.fence),
     base_branch: params.baseBranch,
   };

@@ -7,6 +7,7 @@ import { createOutputs } from "@holdfast/platform/outputs";
 import { implPrompt } from "./implement.ts";
 import { parseImplOptions } from "./options.ts";
 import { importedPlan, planInput } from "./plan.ts";
+import { initialImplState } from "./state.ts";
 
 const root = mkdtempSync(join(tmpdir(), "holdfast-plan-"));
 const tree = join(root, "tree");
@@ -68,6 +69,7 @@ test.each([
     previousOutput: null,
     previousCommitReport: null,
     plan: { path: "p", text: "the plan" },
+    facts: { agent: null, gate: null, state: initialImplState },
     fence: createFence("0a1b"),
   });
   expect(text).toMatch(form);

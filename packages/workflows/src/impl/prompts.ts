@@ -17,7 +17,7 @@ export const IMPL_PROMPTS: Prompts<PromptRole> = {
         "previous_commit_report_section",
         "ci_failure_section",
       ],
-      optional: ["issue_title", "tags", "base_branch", "plan_section"],
+      optional: ["issue_title", "tags", "base_branch", "plan_section", "title_form", "facts_section"],
     },
     continue: {
       required: ["marker", "finalize_file"],
@@ -25,7 +25,7 @@ export const IMPL_PROMPTS: Prompts<PromptRole> = {
     },
     review: {
       required: ["issue_no", "issue_text", "diff"],
-      optional: ["issue_title", "thresholds", "diff_note", "retry_section"],
+      optional: ["issue_title", "thresholds", "diff_note", "retry_section", "checks", "summary"],
     },
     simplify: { required: ["files"], optional: ["issue_no", "issue_title", "issue_file"] },
     rebase: { required: ["files", "onto"], optional: ["issue_no", "issue_title", "issue_file", "base_branch"] },

@@ -249,10 +249,24 @@ describe("review verdict", () => {
       issue: { number: 42, title: "T", body: "The order", labels: [], state: "open" as const, updatedAt: "" },
       thresholds,
       diff: { text: "+the change {{issue_text}}", cut: false },
+      changed: ["a.ts"],
+      state: { finalize: null },
       base: "abc",
       unreadable: null,
       fence: createFence("nonce"),
     };
+    test("findings as objects come back as lines with their places", () => {
+      const findings = [
+        { file: "a.ts", line: 3, message: "wrong" },
+        { path: "b.ts", finding: "odd" },
+        "c.ts:1: plain",
+        { x: 1 },
+      ];
+      const scores = { faithful: 1, style: 1, docs: 1, corner_cases: 1 };
+      expect(parseReviewReply(JSON.stringify({ scores, findings }))).toMatchObject({
+        findings: ["a.ts:3: wrong", "b.ts: odd", "c.ts:1: plain", '{"x":1}'],
+      });
+    });
     test("the reviewer gets issue and diff", () => {
       const prompt = reviewPrompt(params);
       expect(prompt).toContain("The order");

@@ -19,6 +19,7 @@ import {
   conclude,
   requireSetup,
 } from "./state.ts";
+import { reviewFacts } from "./task-facts.ts";
 
 const DIFF_BYTES = 200_000;
 
@@ -71,7 +72,9 @@ async function ask(
   params: { readonly name: string; readonly unreadable: { readonly reply: string; readonly why: string } | null },
 ): Promise<{ readonly reply: ReviewReply; readonly text: string }> {
   const { issue, base, templates } = requireSetup(context.state);
-  const diff = await branch.diffSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY], maxBytes: DIFF_BYTES });
+  const since = { from: base.commit, exclude: [OUTPUT_DIRECTORY] };
+  const diff = await branch.diffSince({ ...since, maxBytes: DIFF_BYTES });
+  const changed = (await branch.changedSince(since)).map(({ path }) => path);
   const report = await context.agent({
     name: params.name,
     role: "review",
@@ -80,6 +83,8 @@ async function ask(
       issue,
       thresholds: options.thresholds,
       diff,
+      changed,
+      state: context.state,
       base: base.commit,
       unreadable: params.unreadable,
       fence: context.fence(params.name),
@@ -96,12 +101,15 @@ async function ask(
   return { reply: { kind: "unreadable", why, text: report.text }, text: report.text };
 }
 
-/** The reviewer sees the change and the issue, never what the agent says about its work. */
+/** The reviewer sees the change, the issue, the gate's result and the summary, whose claims it checks; never the agent's chat. */
 export function reviewPrompt(params: {
   readonly template: string;
   readonly issue: Issue;
   readonly thresholds: ImplOptions["thresholds"];
   readonly diff: { readonly text: string; readonly cut: boolean };
+  /** Paths of the diff. */
+  readonly changed: readonly string[];
+  readonly state: Pick<ImplState, "gate" | "finalize">;
   readonly base: string;
   /** The first, unreadable reply if this is the second attempt; otherwise null. */
   readonly unreadable: { readonly reply: string; readonly why: string } | null;
@@ -113,6 +121,7 @@ export function reviewPrompt(params: {
     issue_title: fence.data("issue title", issue.title),
     issue_text: fence.data("issue", issueText(issue).trimEnd()),
     thresholds: thresholdsText(params.thresholds),
+    ...reviewFacts(params.state, params.changed, fence),
     diff: fence.data("diff", diff.text),
     diff_note: diff.cut ? ` (its beginning; \`git diff ${params.base}\` shows all of it)` : "",
     retry_section:
@@ -267,9 +276,20 @@ function mean(scores: Scores): number {
 function readLines(value: Json | undefined): readonly string[] {
   const items = typeof value === "string" ? value.split(/\r?\n/) : isJsonArray(value) ? value : [];
   return items
-    .map((item) => (typeof item === "string" ? item : JSON.stringify(item)))
+    .map((item) => (typeof item === "string" ? item : remarkOf(item)))
     .map((item) => item.replace(/^\s*[-*]\s+/, "").trim())
     .filter((item) => item !== "");
+}
+
+/** A remark as an object with its place, such as `{"file": "a.ts", "line": 3, "message": "…"}`, in one line. */
+function remarkOf(item: Json): string {
+  if (!isJsonObject(item)) return JSON.stringify(item);
+  const valueOf = (names: readonly string[]) =>
+    names.map((name) => item[name]).find((value) => typeof value === "string" || typeof value === "number");
+  const place = [valueOf(["file", "path", "location"]), valueOf(["line"])].filter((part) => part !== undefined);
+  const words = valueOf(["message", "finding", "description", "text", "title", "what", "suggestion"]);
+  if (words === undefined) return JSON.stringify(item);
+  return place.length === 0 ? String(words) : `${place.join(":")}: ${words}`;
 }
 
 /**
