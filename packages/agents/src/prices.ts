@@ -2,7 +2,7 @@
 
 import type { Price, PriceTable } from "@holdfast/core/budget";
 
-/** When these prices were compared with the vendors' public lists. */
+/** When this table was last updated: from the vendors' pages, else from the price lists of other tools. Estimates, not invoices. */
 export const PRICES_CHECKED = "2026-11-17";
 
 const OPUS_5: Price = { input: 5, cached: 0.5, cacheWrite: 6.25, output: 25 };
