@@ -17,7 +17,8 @@ import type { CallRecorder } from "./recorded-calls.ts";
 import type { RetentionPolicy } from "./retention.ts";
 import type { Run } from "./run.ts";
 import type { Store } from "./store.ts";
-import type { Branches, SnapshotParams, SnapshotRef, Workspace, Workspaces, WorktreeInfo } from "./workspace.ts";
+import type { Branches } from "./branch.ts";
+import type { SnapshotParams, SnapshotRef, Workspace, Workspaces, WorktreeInfo } from "./workspace.ts";
 
 /** Adapters that checkpoints, restore, fork and gc need. The application injects them. */
 export interface CoreAdapters {

@@ -11,7 +11,8 @@ import { type SinceCheckpoint, foldSince } from "./journal.ts";
 import { isJsonObject } from "./json.ts";
 import type { RunSummary } from "./run.ts";
 import { type Store, journalDamage } from "./store.ts";
-import type { Asking, PreviewSnapshot, Workspaces } from "./workspace.ts";
+import type { Asking } from "./branch.ts";
+import type { PreviewSnapshot, Workspaces } from "./workspace.ts";
 
 /**
  * Returns every difference between the world and the checkpoint. No finding hides another, and a question that gets no answer is a finding

@@ -9,7 +9,7 @@ import type { Forge } from "./forge.ts";
 import type { AskedAgent, FileMark, EventRecorder, RecordedAgent, CallRecorder } from "./recorded-calls.ts";
 import type { RunSession } from "./run-session.ts";
 import type { AgentCall } from "./workflow.ts";
-import type { Branch } from "./workspace.ts";
+import type { Branch } from "./branch.ts";
 
 /** Returns the same adapters, with every request and answer noted in the recorder. The result is for one run only. */
 export function recordingParts(adapters: Adapters, recorder: CallRecorder): Adapters {

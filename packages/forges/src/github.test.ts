@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import type { Branch } from "@holdfast/core/workspace";
+import type { Branch } from "@holdfast/core/branch";
 import { createGitBranches } from "@holdfast/git/branches";
 import { type GithubScene, createGithubScene } from "@holdfast/test-support/forges/forge-scenes";
 import { type TestRepository, testRepositoryAt } from "@holdfast/test-support/git/repository";

@@ -1,7 +1,7 @@
 // The branch operations that workflows use, implemented with the git binary.
 
 import { StringDecoder } from "node:string_decoder";
-import type { Asking, Branch, Branches, ChangedFile } from "@holdfast/core/workspace";
+import type { Asking, Branch, Branches, ChangedFile } from "@holdfast/core/branch";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit, gitError } from "@holdfast/platform/git-command";
 import {

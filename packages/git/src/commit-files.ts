@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
-import type { CommitParams } from "@holdfast/core/workspace";
+import type { CommitParams } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type BranchContext, moveBranch, readTip, requireIdleWorktree, requireTree } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";

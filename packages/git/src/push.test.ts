@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:
 import { createServer } from "node:http";
 import { join, relative } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { PushRefusal, PushResult } from "@holdfast/core/workspace";
+import type { PushRefusal, PushResult } from "@holdfast/core/branch";
 import { type BranchScene, countGit, createBranchScene } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { createGitBranches } from "./branches.ts";

@@ -9,7 +9,7 @@ import {
   maskSecrets,
   secretValues,
 } from "@holdfast/core/mask";
-import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret } from "@holdfast/core/workspace";
+import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type BranchContext, type RepositoryContext, isAncestor, requireTip } from "./branch-refs.ts";

@@ -4,7 +4,7 @@ import { mkdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import { type Shape, object, oneOf, parseJsonAs, text } from "@holdfast/core/json";
-import type { Branch, CommitParams, RebaseResult } from "@holdfast/core/workspace";
+import type { Branch, CommitParams, RebaseResult } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { writeDurable } from "@holdfast/platform/files";
 import {

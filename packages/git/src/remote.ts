@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { devNull } from "node:os";
 import { join, resolve } from "node:path";
-import type { Branch, PushRefusal, Remote } from "@holdfast/core/workspace";
+import type { Branch, PushRefusal, Remote } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";

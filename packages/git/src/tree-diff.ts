@@ -2,7 +2,8 @@
 
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
-import type { ChangedFile, Diff, DiffParams } from "@holdfast/core/workspace";
+import type { ChangedFile } from "@holdfast/core/branch";
+import type { Diff, DiffParams } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { parentOf } from "./capture-plan.ts";

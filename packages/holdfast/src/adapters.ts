@@ -19,7 +19,7 @@ import { type Masking, maskSecrets, maskValue, secretValues } from "@holdfast/co
 import { eachForgeQuestion, recordingParts } from "@holdfast/core/record-run";
 import { type Environment, CallRecorder, describeEnvironment } from "@holdfast/core/recorded-calls";
 import { type CommitBody, type LeasedBirth, type Store, newestUsable } from "@holdfast/core/store";
-import type { Branch } from "@holdfast/core/workspace";
+import type { Branch } from "@holdfast/core/branch";
 import { createGitBranches } from "@holdfast/git/branches";
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";

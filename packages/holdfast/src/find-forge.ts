@@ -2,7 +2,8 @@
 import { pathToFileURL } from "node:url";
 import { findAnyWorktree } from "@holdfast/core/adapters";
 import type { Forge } from "@holdfast/core/forge";
-import type { Asking, Branches, Workspaces } from "@holdfast/core/workspace";
+import type { Asking, Branches } from "@holdfast/core/branch";
+import type { Workspaces } from "@holdfast/core/workspace";
 import { type DetectedForge, detectForge } from "@holdfast/forges/detect-forge";
 import {
   createGhTransport,

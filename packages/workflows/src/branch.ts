@@ -5,7 +5,7 @@ import { isAcceptedTip } from "@holdfast/core/findings";
 import type { Forge } from "@holdfast/core/forge";
 import { object, oneOf, parseShape, sha256, text } from "@holdfast/core/json";
 import type { EffectOutcome } from "@holdfast/core/workflow";
-import type { Branch, PushRefusal, RebaseResult } from "@holdfast/core/workspace";
+import type { Branch, PushRefusal, RebaseResult } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { callForge, sanitizeText, waitOnce } from "./forge.ts";
 import { type AnyStageContext, OUTPUT_DIRECTORY, type Worktree } from "./worktree.ts";

@@ -2,7 +2,7 @@
 // instruction files and its test command. All of it is text of the repository: it is quoted, and nothing of it runs.
 
 import { type TypeOf, anyOf, list, nullable, object, parseJsonAs, text } from "@holdfast/core/json";
-import type { Branch } from "@holdfast/core/workspace";
+import type { Branch } from "@holdfast/core/branch";
 
 const TITLES_SHAPE = object({
   /** null: no form is common enough. */

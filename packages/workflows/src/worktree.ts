@@ -10,7 +10,7 @@ import { checkOptions, count, record, text } from "@holdfast/core/options";
 import { withRunTrailer } from "@holdfast/core/run";
 import type { CheckpointRef, Store } from "@holdfast/core/store";
 import type { StageContext } from "@holdfast/core/workflow";
-import type { Branch } from "@holdfast/core/workspace";
+import type { Branch } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
 import { truncateStart } from "./text.ts";

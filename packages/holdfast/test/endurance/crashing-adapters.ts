@@ -1,7 +1,8 @@
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Forge } from "@holdfast/core/forge";
 import type { Store } from "@holdfast/core/store";
-import type { Branch, SideWorktrees, Workspace, Workspaces } from "@holdfast/core/workspace";
+import type { Branch } from "@holdfast/core/branch";
+import type { SideWorktrees, Workspace, Workspaces } from "@holdfast/core/workspace";
 
 /** A point at which a process can be killed: `store.commit#12 before` is right before its 12th commit to the store. */
 export type Point = string;

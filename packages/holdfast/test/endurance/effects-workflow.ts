@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Workflow, defineWorkflow } from "@holdfast/core/workflow";
 import type { JsonObject } from "@holdfast/core/json";
 import type { Adapters } from "@holdfast/core/adapters";
-import type { Branch } from "@holdfast/core/workspace";
+import type { Branch } from "@holdfast/core/branch";
 
 /** A custom workflow with the external effects that `impl` leaves to users: it comments, labels and merges. */
 export function effectsWorkflow(adapters: Adapters): Workflow<JsonObject> {

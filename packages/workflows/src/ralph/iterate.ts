@@ -3,7 +3,7 @@
 import { maskSecrets } from "@holdfast/core/mask";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { AgentReport, Fence } from "@holdfast/core/workflow";
-import type { ChangedFile } from "@holdfast/core/workspace";
+import type { ChangedFile } from "@holdfast/core/branch";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime } from "../worktree.ts";

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Forge } from "@holdfast/core/forge";
 import type { ProgressEvent } from "@holdfast/core/progress";
-import type { Branch } from "@holdfast/core/workspace";
+import type { Branch } from "@holdfast/core/branch";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { parseCount } from "../parse-arguments.ts";
