@@ -61,7 +61,8 @@ describe("an issue becomes a pull request", () => {
       options: {
         implModel: `command:${work}`,
         reviewModel: "scripted:script.yaml",
-        gate: "grep -q good greeting.txt || { echo not yet good; exit 1; }",
+        // Its output is not in its text, which the first prompt has.
+        gate: "grep -q good greeting.txt || { printf 'not yet %s\\n' good; exit 1; }",
       },
     });
     expect(await bench.work()).toMatchObject({ kind: "done" });
