@@ -29,8 +29,8 @@ export async function readPatches(
   // Files may have any encoding. As Latin-1, each byte is one character and survives.
   const sections = splitSections(output.toString("latin1"));
   return changes.map((change) => {
-    const [first = [], ...more] = sections.splice(0, isOtherType(change) ? 2 : 1);
-    return { path: quotePath(change.path), ...partsOf(change, [first, ...more]) };
+    const own = sections.splice(0, isOtherType(change) ? 2 : 1);
+    return { path: quotePath(change.path), ...partsOf(change, own) };
   });
 }
 
@@ -52,44 +52,43 @@ export async function applyPatches(
   return { ...to, tree, snapshot };
 }
 
-/** The lines of each file, from its `diff --git` line on. Lines of a hunk are counted, because they may look like anything. */
-function splitSections(text: string): (readonly string[])[] {
-  const sections: string[][] = [];
+/** The patch of one file, as git prints it. */
+interface Section {
+  /** From its `diff --git` line to its first hunk. */
+  readonly header: string;
+  readonly hunks: readonly string[];
+}
+
+/** Lines of a hunk are counted, because they may look like anything. */
+function splitSections(text: string): Section[] {
+  const sections: { header: string; hunks: string[] }[] = [];
   let [removed, added] = [0, 0];
   for (const line of text.split(/(?<=\n)/)) {
-    if (removed + added === 0 && line.startsWith("diff --git ")) sections.push([]);
-    sections.at(-1)?.push(line);
-    if (removed + added > 0) {
-      if (line.startsWith("-") || line.startsWith(" ")) removed -= 1;
-      if (line.startsWith("+") || line.startsWith(" ")) added -= 1;
-    } else if (line.startsWith("@@ ")) {
+    const isInHunk = removed + added > 0;
+    if (!isInHunk && line.startsWith("diff --git ")) sections.push({ header: "", hunks: [] });
+    const section = sections.at(-1);
+    if (section === undefined) continue;
+    if (!isInHunk && line.startsWith("@@ ")) {
       const { old, now } = rangesOf(line);
       [removed, added] = [old.count, now.count];
+      section.hunks.push(line);
+      continue;
     }
+    if (section.hunks.length === 0) section.header += line;
+    else section.hunks.push(`${section.hunks.pop() ?? ""}${line}`);
+    if (isInHunk && /^[- ]/.test(line)) removed -= 1;
+    if (isInHunk && /^[+ ]/.test(line)) added -= 1;
   }
   return sections;
 }
 
 /** A new, deleted or binary file, and one with another mode or type, is a single part: half of it has no meaning. */
-function partsOf(change: TreeChange, sections: readonly (readonly string[])[]): Pick<FilePatch, "header" | "hunks"> {
-  const [lines = []] = sections;
-  const start = lines.findIndex((line) => line.startsWith("@@ "));
-  const isWhole = start === -1 || sections.length > 1 || change.from?.mode !== change.to?.mode;
-  if (isWhole) return { header: "", hunks: [sections.flat().join("")] };
-  const hunks: string[] = [];
-  let [removed, added] = [0, 0];
-  for (const line of lines.slice(start)) {
-    if (removed + added === 0 && line.startsWith("@@ ")) {
-      const { old, now } = rangesOf(line);
-      [removed, added] = [old.count, now.count];
-      hunks.push(line);
-      continue;
-    }
-    hunks.push(`${hunks.pop() ?? ""}${line}`);
-    if (line.startsWith("-") || line.startsWith(" ")) removed -= 1;
-    if (line.startsWith("+") || line.startsWith(" ")) added -= 1;
-  }
-  return { header: lines.slice(0, start).join(""), hunks };
+function partsOf(change: TreeChange, sections: readonly Section[]): Section {
+  const [only, ...more] = sections;
+  const isWhole =
+    only === undefined || more.length > 0 || only.hunks.length === 0 || change.from?.mode !== change.to?.mode;
+  if (!isWhole) return only;
+  return { header: "", hunks: [sections.map(({ header, hunks }) => header + hunks.join("")).join("")] };
 }
 
 /** Git looks for a hunk at its new position, which depends on the hunks before it that are applied. */

@@ -154,8 +154,8 @@ export async function readPrompts(
   const table = (await loadPlugin(workflow))?.prompts.table ?? {};
   const { checkTemplate } = await import("@holdfast/workflows/prompts");
   const ours = files.filter((file) => file.workflow === workflow);
-  const stray = ours.find(({ name, path }) => !Object.hasOwn(table, name) || !path.endsWith(`${name}.md`));
-  if (stray !== undefined) throw notPrompt(stray, Object.keys(table));
+  const unknown = ours.find(({ name, path }) => !Object.hasOwn(table, name) || !path.endsWith(`${name}.md`));
+  if (unknown !== undefined) throw notPrompt(unknown, Object.keys(table));
   const prompts: Record<string, OwnPrompt> = {};
   for (const [name, placeholders] of Object.entries(table)) {
     const own = ours.find((file) => file.name === name);

@@ -101,7 +101,7 @@ async function foreignState(foreign: Foreign): Promise<CrunchState> {
 const EPOCH = "1970-01-01T00:00:00.000Z";
 
 /**
- * Undelivered messages go to the first team that works. Messages without an answer are told to it as well, and its
+ * Undelivered messages go to the first team that works. So do messages without an answer: the team's own
  * requests replace them.
  */
 function messagesOf(foreign: Foreign, acp: JsonObject, at: string): MessageLog {
