@@ -120,6 +120,29 @@ describe("settings of a repository that need consent", () => {
     expect(await untrusted()).toEqual(["impl.prompts.impl", ".holdfast/crunch/team.yaml"]);
   });
 
+  test("a prompt template in the repository stops a run until the user consents to its text", async () => {
+    const { place, run } = await begin(() => "");
+    const path = join(place.clone, ".holdfast/prompts/impl/impl.md");
+    const { prompts } = JSON.parse((await run(["config", "--prompts", "--json"])).stdout);
+    const builtIn = prompts.find(
+      (one: { workflow: string; name: string }) => one.workflow === "impl" && one.name === "impl",
+    );
+    await mkdir(join(path, ".."), { recursive: true });
+    await writeFile(path, `${builtIn.text}\nMARKED BY THE REPOSITORY\n`);
+    const words = await agentOf(place);
+    const refused = await run(words);
+    expect(refused.status).toBe(4);
+    expect(refused.stderr).toContain(".holdfast/prompts/impl/impl.md");
+    expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
+
+    expect(await run(["trust", "--yes"])).toMatchObject({ status: 0 });
+    await appendFile(path, "CHANGED AFTER THE CONSENT\n");
+    expect((await run(words)).status).toBe(4);
+    expect(await run(["trust", "--yes"])).toMatchObject({ status: 0 });
+    const done = await run(words);
+    expect(done, done.stderr).toMatchObject({ status: 0 });
+  });
+
   test("a store without consent is not read and not written, and a reader says so", async () => {
     const { place, run } = await begin(() => "store: ../outside\nworkspace:\n  includeIgnored: true\n");
     const outside = join(place.clone, "../outside");
