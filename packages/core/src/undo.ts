@@ -191,7 +191,7 @@ async function refusalNow(target: Target, recipe: UndoRecipe): Promise<Omit<Refu
 }
 
 /**
- * Undoes one effect. Order: commit the intent, ask the target whether it is undone, act, verify, commit the receipt. After a kill the same
+ * Undoes one effect. Order: ask the target whether it is undone, commit the intent, act, verify, commit the receipt. After a kill the same
  * call continues: it asks before it acts, and every act changes nothing the second time. UNDO_REFUSED: it stays. LEASE_HELD: a process
  * executes the run.
  */
@@ -214,10 +214,10 @@ export async function undoEffect(
   const recipe = planUndo(recorded);
   if (recipe.kind === "refused") throw undoRefused(effect, recipe);
   const target = new Target(adapters, run, all);
+  const before = await target.ask(recipe);
   if (effect.state.kind === "done") {
     // A refusal that is known now leaves no trace in the journal.
-    const first = await target.ask(recipe);
-    if (first.kind === "refused") throw undoRefused(effect, first);
+    if (before.kind === "refused") throw undoRefused(effect, before);
     await adapters.store.commit({ lease: held.lease, entries: [{ kind: "effect.undoing", body: { key } }] });
   }
   const receipt = { ...recipe };
@@ -230,7 +230,6 @@ export async function undoEffect(
     await commitUndone(adapters, held.lease, { key, outcome: "kept", reason: refused.why });
     throw undoRefused(effect, refused);
   };
-  const before = await target.ask(recipe);
   if (before.kind === "gone") return await settle(true);
   if (before.kind === "refused") return await keep(before);
   const refused = await target.act(recipe);
