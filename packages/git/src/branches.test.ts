@@ -136,11 +136,10 @@ describe("what a repository says about itself at a commit", () => {
       tree.git("config", "log.showSignature", "true");
       const commit = tree.git("rev-parse", "HEAD").trim();
       tree.write("CONTRIBUTING.md", "not committed\n");
-      expect(await branch.subjects({ from: commit, most: 50 })).toEqual([
-        "Add a link",
-        "fix: an odd \u2028 subject",
-        first,
-      ]);
+      // Commits of one second have no order of time among branches.
+      expect(new Set(await branch.subjects({ from: commit, most: 50 }))).toEqual(
+        new Set(["Add a link", "fix: an odd \u2028 subject", first]),
+      );
       expect(await branch.subjects({ from: commit, most: 1 })).toEqual(["Add a link"]);
       const folders = [".", ".github", "docs", "none"];
       const wanted = (path: string) => path !== "other.md";
