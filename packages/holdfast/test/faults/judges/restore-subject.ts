@@ -76,14 +76,12 @@ async function finish(repository: string): Promise<readonly string[]> {
     problems.push(
       ...differences(readWorktree(repository), worktreeOf(TARGET)).map((path) => `RESUME: ${path} is not restored`),
     );
-    const found: Checkpoint[] = [];
-    for (const { sequence } of await run.list()) found.push(await run.get(sequence));
-    const edits = found.some(
-      (checkpoint) =>
-        checkpoint.trigger === "before_restore" &&
-        judgeFiles(repository, [checkpoint], { contentOf: () => EDITED }).length === 0,
-    );
-    if (!edits) problems.push("LOST: no checkpoint holds the edits from before the restore");
+    const reasons: string[][] = [];
+    for (const { sequence, trigger } of await run.list())
+      if (trigger === "before_restore")
+        reasons.push([...judgeFiles(repository, [await run.get(sequence)], { contentOf: () => EDITED })]);
+    if (reasons.every((reason) => reason.length > 0))
+      problems.push(`LOST: no checkpoint holds the edits from before the restore: ${reasons.join("; ")}`);
     for await (const event of holdfast.verify())
       if (event.kind === "problem") problems.push(`RESUME: ${event.problem.code} ${event.problem.what}`);
     await run.close();
