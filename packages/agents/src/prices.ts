@@ -12,9 +12,9 @@ const GEMINI_PRO: Price = { input: 2, cached: 0.2, output: 12 };
 
 /**
  * US dollars per million tokens, standard tier, without the surcharge for very long prompts. A provider alone is the
- * price of its default model. Prices change: `prices:` in the config overrides them. Not listed: Copilot CLI bills
- * requests, not tokens; Qwen Code's price depends on the provider that the user chooses; opencode and pi have their own
- * lists; the price of Claude Haiku 5.5 depends on the length of each prompt.
+ * price of its default model. Prices change: `prices:` in the config overrides them. Not listed: which model Copilot CLI
+ * chooses by default depends on the account; Qwen Code's price depends on the provider that the user chooses; opencode
+ * and pi have their own lists; the price of Claude Haiku 5.5 depends on the length of each prompt.
  */
 export const DEFAULT_PRICES: PriceTable = {
   // Claude Code reports the cost when a call ends. These count a call that runs or was killed.
@@ -48,6 +48,18 @@ export const DEFAULT_PRICES: PriceTable = {
   "codex:gpt-4.1": { input: 2, cached: 0.5, output: 8 },
   "codex:o3": { input: 2, cached: 0.5, output: 8 },
   "codex:o4-mini": { input: 1.1, cached: 0.275, output: 4.4 },
+  // GitHub bills Copilot by tokens: data/tables/copilot/models-and-pricing.yml of github/docs.
+  "copilot:claude-haiku-4.5": { input: 1, cached: 0.1, cacheWrite: 1.25, output: 5 },
+  "copilot:claude-opus-4.5": OPUS_5,
+  "copilot:claude-opus-4.6": OPUS_5,
+  "copilot:claude-opus-4.7": OPUS_5,
+  "copilot:claude-opus-4.8": OPUS_5,
+  "copilot:claude-sonnet-4.5": SONNET_4,
+  "copilot:claude-sonnet-4.6": SONNET_4,
+  "copilot:gpt-5-mini": { input: 0.25, cached: 0.025, output: 2 },
+  "copilot:gpt-5.3-codex": { input: 1.75, cached: 0.175, output: 14 },
+  "copilot:gpt-5.4": { input: 2.5, cached: 0.25, output: 15 },
+  "copilot:gpt-5.5": { input: 5, cached: 0.5, output: 30 },
   // By default Gemini CLI chooses a model for each request. This is the most expensive one of them.
   gemini: GEMINI_PRO,
   "gemini:gemini-3.1-pro-preview": GEMINI_PRO,

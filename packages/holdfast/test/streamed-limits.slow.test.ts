@@ -197,11 +197,16 @@ test("doctor reports an agent without a price if the config limits money", async
     return checks.find(({ name }: { readonly name: string }) => name === "prices");
   };
   expect(await checkOf("agent: qwen:some-model\n")).toBeUndefined();
-  expect(await checkOf("agent: qwen:some-model\nbudget: { maxCost: 1 }\n")).toMatchObject({
-    level: "warn",
-    detail: expect.stringContaining("the price of qwen:some-model is unknown"),
-    fix: expect.stringContaining('prices: {"qwen:some-model"'),
-  });
-  for (const known of ["claude", "codex", "gemini", "pi", "opencode", "codex:gpt-5.5"])
+  // Of these, the default model has no built-in price.
+  for (const unknown of ["qwen", "copilot"])
+    expect(await checkOf(`agent: ${unknown}\nbudget: { maxCost: 1 }\n`)).toMatchObject({
+      level: "warn",
+      detail: expect.stringContaining(`the price of ${unknown} is unknown`),
+      fix: expect.stringContaining(`prices: {"${unknown}"`),
+    });
+  const price = "prices: { qwen: { input: 1, output: 2 } }";
+  expect(await checkOf(`agent: qwen\nbudget: { maxCost: 1 }\n${price}\n`)).toMatchObject({ level: "ok" });
+  const all = ["claude", "codex", "gemini", "pi", "opencode", "codex:gpt-5.5", "copilot:gpt-5.4"];
+  for (const known of sampleBySeed(all, 4))
     expect(await checkOf(`agent: ${known}\nbudget: { maxCost: 1 }\n`), known).toMatchObject({ level: "ok" });
 });
