@@ -77,7 +77,7 @@ test("a session that is lost is given up: a fresh one begins with a hand-over, f
   expect(given).toMatch(
     /<data-(\w{16}) source="the session before">[^<]*\[agent\] I will write half.txt first.[^<]*<\/data-\1>/,
   );
-  expect(given).toContain("cut off in the middle");
+  expect(given).toContain("last tool call may be incomplete");
   expect(given.endsWith("# The task\n\ndo it")).toBe(true);
   expect(toy.file("half.txt")).toBe(true);
   expect(toy.waits).toEqual([]);
