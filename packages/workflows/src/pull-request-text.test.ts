@@ -53,6 +53,11 @@ describe("the title of a pull request is formed from what the agent proposes", (
     expect(form(proposed, "plain")).toBe(plain);
   });
 
+  test("each of the seed's thirteen tags stays as it is", () => {
+    expect(tags).toHaveLength(13);
+    for (const tag of tags) expect(form(`[${tag}][#42] Add y`)).toBe(`[${tag}][#42] Add y`);
+  });
+
   const SHAPES: Readonly<Record<TitleParams["form"], RegExp>> = {
     numbered: /^\[[a-z.]+\]\[#42\] \S[^\p{Cc}\u2028\u2029]*$/u,
     tagged: /^\[[^[\]]{1,40}\] \S[^\p{Cc}\u2028\u2029]*$/u,

@@ -40,13 +40,14 @@ describe("an issue becomes a pull request", () => {
 
   test("a script of a few lines can be the agent: what it needs is in its environment", async () => {
     const lines = [
+      'test "$HOLDFAST_YOLO" = 1',
       'echo hello > "greeting-$HOLDFAST_ISSUE.txt"',
       'echo "Say hello" > "$HOLDFAST_COMMIT_REPORT"',
       `printf '%s\\n\\nWhy.\\n%s\\n' '${title}' "$HOLDFAST_COMPLETION" > "$HOLDFAST_FINALIZE_FILE"`,
     ];
     await using bench = await makeBench({
       answers: [pass],
-      options: { implModel: `command:${lines.join("; ")}`, reviewModel: "scripted:script.yaml" },
+      options: { implModel: `command:${lines.join(" && ")}`, reviewModel: "scripted:script.yaml", yolo: true },
     });
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting-1.txt")).toBe("hello");

@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { finish, pass } from "./answers.ts";
 import { makeBench } from "./bench.ts";
@@ -65,13 +67,33 @@ describe("the base moves after the branch was pushed", () => {
 });
 
 describe("a branch that is there already", () => {
-  test("existing pull request not adopted: after the answer to build on it, the run keeps its commits and opens no other one", async () => {
-    await using bench = await makeBench({ answers: [finish(), pass] });
+  /** Another user's commit on the run's branch at the remote. */
+  async function pushTheirs(bench: Bench): Promise<void> {
     await bench.git("clone", "checkout", "-q", "-b", "theirs");
     await writeFile(join(bench.root, "clone/theirs.txt"), "theirs\n");
     await bench.git("clone", "add", "-A");
     await bench.git("clone", "commit", "-qm", "theirs");
     await bench.git("clone", "push", "-q", "origin", `theirs:${HEAD}`);
+  }
+
+  test("one that conflicts with its base ends in setup, with the files named and nothing changed", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass] });
+    await pushTheirs(bench);
+    await bench.git("clone", "checkout", "-q", "main");
+    await promisify(execFile)("sh", ["-c", await bench.moveBaseOnce("theirs.txt", "base\n")]);
+    const theirs = await bench.git("remote", "rev-parse", HEAD);
+    expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
+    await bench.answer("theirs");
+    const reason = expect.stringMatching(/does not go onto .* without conflicts in theirs\.txt; nothing was changed/);
+    expect(await bench.work()).toMatchObject({ kind: "failed", reason });
+    expect(await bench.calls("agent")).toBe(0);
+    expect(await bench.git("remote", "rev-parse", HEAD)).toBe(theirs);
+    expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+  });
+
+  test("existing pull request not adopted: after the answer to build on it, the run keeps its commits and opens no other one", async () => {
+    await using bench = await makeBench({ answers: [finish(), pass] });
+    await pushTheirs(bench);
     const words = { title: "By hand", body: "See #1.", draft: false, key: "by-hand" };
     const made = await bench.forge.createPullRequest({ ...words, head: HEAD, base: "main" });
     const theirs = await bench.git("clone", "rev-parse", "theirs");

@@ -193,6 +193,13 @@ describe("guard", () => {
       expect(position).toMatchObject({ stage: "review", iteration: 1 });
     });
 
+    test.each([true, false])("afterRebase: impl, as in the seed, is one more iteration (review: %j)", (review) => {
+      const given = parseImplOptions({ review, afterRebase: "impl" }).options;
+      const moves = [...start, ...(review ? implement : implement.slice(0, 1)), { event: "pr_fail_need_rebase" }];
+      const { position } = play([...moves, { event: "rebase_ok" }], given);
+      expect(position).toMatchObject({ stage: "impl", iteration: 2, attempts: { rebase: 1 } });
+    });
+
     test("the last line of history carries the true reason of the end", () => {
       const state: ImplState = {
         ...initialImplState,
