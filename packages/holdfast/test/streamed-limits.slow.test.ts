@@ -207,6 +207,9 @@ test("doctor reports an agent without a price if the config limits money", async
   const price = "prices: { qwen: { input: 1, output: 2 } }";
   expect(await checkOf(`agent: qwen\nbudget: { maxCost: 1 }\n${price}\n`)).toMatchObject({ level: "ok" });
   const all = ["claude", "codex", "gemini", "pi", "opencode", "codex:gpt-5.5", "copilot:gpt-5.4"];
-  for (const known of sampleBySeed(all, 4))
+  for (const { known } of sampleBySeed(
+    all.map((name) => ({ known: name, name })),
+    4,
+  ))
     expect(await checkOf(`agent: ${known}\nbudget: { maxCost: 1 }\n`), known).toMatchObject({ level: "ok" });
 });
