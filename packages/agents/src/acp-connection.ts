@@ -3,6 +3,7 @@
 import { lstatSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
 import { Writable } from "node:stream";
+import { setTimeout as pause } from "node:timers/promises";
 import type { ClientContext } from "@agentclientprotocol/sdk";
 import type { AgentTask, FailureCause } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asRecords, asText, isRecord } from "@holdfast/core/json";
@@ -40,15 +41,30 @@ export async function runAcpSession(params: {
 }): Promise<AcpResult> {
   const { sdk, task, listener } = params;
   let isOld = task.session !== null;
+  const replay: Replay = { asked: "", updates: 0 };
+  const tools = new Set<string>();
   const app = sdk.client({ name: "holdfast" });
   answerFiles(app, params);
   app.onRequest("session/request_permission", ({ params: request }) => {
     const { isInside } = createWorktreeFiles(task.cwd);
     const answer = decidePermission({ request: { ...request }, yolo: task.yolo, isInside });
+    const { toolCallId: id } = request.toolCall;
     if (answer.denied !== null) listener.denied(answer.denied);
+    // Gemini CLI announces a tool call only by its request, others before it.
+    else if (!tools.has(id)) listener.update({ ...request.toolCall, sessionUpdate: "tool_call" }, isOld);
+    tools.add(id);
     return { outcome: answer.outcome };
   });
-  app.onNotification("session/update", ({ params: { update } }) => listener.update({ ...update }, isOld));
+  app.onNotification("session/update", ({ params: { update } }) => {
+    replay.updates += 1;
+    if (update.sessionUpdate === "tool_call") {
+      if (tools.has(update.toolCallId)) return;
+      tools.add(update.toolCallId);
+    }
+    if (isOld && update.sessionUpdate === "user_message_chunk")
+      replay.asked += asText(asRecord(update.content)["text"]);
+    listener.update({ ...update }, isOld);
+  });
   const stream = sdk.ndJsonStream(params.streams.output, params.streams.input, { maxMessageBytes: MAX_MESSAGE_BYTES });
   return await app.connectWith(stream, async (agent) => {
     const began = await attempt("begin", () =>
@@ -66,14 +82,16 @@ export async function runAcpSession(params: {
     const info = asRecord(began.agentInfo);
     const name = asText(info["name"]);
     listener.agent({ name, title: asText(info["title"]) || name });
-    const session = await enter(agent, { task, can: asRecord(began.agentCapabilities) });
-    if (typeof session !== "string") return session;
+    const entered = await enter(agent, { task, can: asRecord(began.agentCapabilities) });
+    if (isEnd(entered)) return entered;
+    const { session } = entered;
     listener.session(session);
+    if (entered.isLoaded) await untilReplayed(task, replay);
     isOld = false;
     const cancel = (): void => void agent.notify("session/cancel", { sessionId: session }).catch(() => undefined);
     task.signal.addEventListener("abort", cancel, { once: true });
     try {
-      const prompt = [{ type: "text" as const, text: task.prompt }];
+      const prompt = [{ type: "text" as const, text: promptFor(task, replay) }];
       // The answer is parsed as untyped data, because agents add fields that the protocol's types do not have.
       const answer = await attempt<unknown>("prompt", () =>
         agent.request("session/prompt", { sessionId: session, prompt }),
@@ -93,25 +111,61 @@ export async function runAcpSession(params: {
  */
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 
-/** Returns the id of the session to prompt. It prefers a resume without a replay of the history. */
+/** What a loaded session has replayed so far. */
+interface Replay {
+  /** The texts of the user. */
+  asked: string;
+  updates: number;
+}
+
+/** A session that shows the task gets the continuation. Agents may change white space in what they replay. */
+function promptFor({ prompt, continuation }: AgentTask, { asked }: Replay): string {
+  const words = (text: string): string => text.replaceAll(/\s+/g, " ").trim();
+  return continuation !== undefined && words(asked).includes(words(prompt)) ? continuation : prompt;
+}
+
+/** Gemini CLI answers before it has replayed the session. What comes later would count as new, so this waits for silence. */
+async function untilReplayed(task: AgentTask, replay: Replay): Promise<void> {
+  const isMissing = (): boolean => task.continuation !== undefined && promptFor(task, replay) === task.prompt;
+  for (let quiet = 0; quiet < (isMissing() ? MISSING_MS : QUIET_MS); quiet += PAUSE_MS) {
+    const before = replay.updates;
+    await pause(PAUSE_MS, undefined, { signal: task.signal });
+    if (replay.updates !== before) quiet = 0;
+  }
+}
+
+const PAUSE_MS = 50;
+const QUIET_MS = 300;
+/** For the task, which most sessions have. */
+const MISSING_MS = 5000;
+
+/**
+ * Enters the session to prompt. It prefers a resume without a replay of the history, unless the replay
+ * decides what the session gets.
+ */
 async function enter(
   agent: ClientContext,
   params: { readonly task: AgentTask; readonly can: JsonRecord },
-): Promise<string | AcpResult> {
+): Promise<Entered | AcpResult> {
   const { can } = params;
-  const { cwd, session } = params.task;
+  const { cwd, session, continuation } = params.task;
   if (session === null) {
     const made = await attempt("session", () => agent.request("session/new", { cwd, mcpServers: [] }));
-    return isEnd(made) ? made : made.sessionId;
+    return isEnd(made) ? made : { session: made.sessionId, isLoaded: false };
   }
-  const way = isRecord(asRecord(can["sessionCapabilities"])["resume"])
-    ? "session/resume"
-    : can["loadSession"] === true
-      ? "session/load"
-      : null;
+  const canLoad = can["loadSession"] === true;
+  const canResume = isRecord(asRecord(can["sessionCapabilities"])["resume"]);
+  const way =
+    canLoad && (continuation !== undefined || !canResume) ? "session/load" : canResume ? "session/resume" : null;
   if (way === null) return unable("session_lost", "cannot resume a session that another process began");
   const entered = await attempt("session", () => agent.request(way, { sessionId: session, cwd, mcpServers: [] }));
-  return isEnd(entered) ? entered : session;
+  return isEnd(entered) ? entered : { session, isLoaded: way === "session/load" };
+}
+
+interface Entered {
+  readonly session: string;
+  /** The session replays its messages. */
+  readonly isLoaded: boolean;
 }
 
 /** Also answers agents that ignore which capabilities were offered. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { AgentTask } from "@holdfast/core/agent";
 import { systemClock } from "@holdfast/platform/clock";
 import { killSuite, modelServerHarness, runAgentContract } from "@holdfast/test-support/agents/real-agent-suite";
 import { ACP_LINE, REAL_GEMINI, openAcpScene } from "@holdfast/test-support/agents/real-agents";
@@ -63,10 +64,15 @@ describe("killed", () => {
     () => {
       test("a session loaded in the minute in which it was begun is not lost", async (context) => {
         const scene = await openAcpScene({ script: { rules: [] }, later: context.onTestFinished });
-        const run = (prompt: string, session: string | null) =>
-          scene.agent.run(prepareCall(scene, { model: ACP_LINE, prompt, session }).task);
+        const run = (prompt: string, session: string | null, more: Partial<AgentTask> = {}) =>
+          scene.agent.run(prepareCall(scene, { model: ACP_LINE, prompt, session, ...more }).task);
         const { session } = await run("the first words", null);
-        expect(await run("the second words", session)).toMatchObject({ kind: "completed", session });
+        // The session shows that it has the first prompt, so it gets the continuation.
+        const continuation = "the second words";
+        const second = await run("the first words", session, { continuation });
+        // What the session said before is not part of this answer.
+        expect(second).toMatchObject({ kind: "completed", session, text: "ok" });
+        expect(scene.server.requests.at(-1)?.text).toContain(continuation);
         expect(await run("another session", null)).toMatchObject({ kind: "completed" });
         expect(await run("the third words", session)).toMatchObject({ kind: "completed", session });
         const asked = JSON.stringify(scene.server.requests.at(-1)?.body);

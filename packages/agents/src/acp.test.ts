@@ -15,7 +15,7 @@ describe("acp", () => {
   /** A minimal agent on the ACP library; `capabilities` and `prompt` are code. */
   function write(
     later: (undo: () => void) => void,
-    parts: { readonly capabilities: string; readonly prompt: string; readonly name?: string },
+    parts: { readonly capabilities: string; readonly prompt: string; readonly name?: string; readonly load?: string },
   ) {
     const path = join(scratchDirectory(later), "agent.mjs");
     const code = `import { agent, ndJsonStream, RequestError } from ${JSON.stringify(SDK)};
@@ -28,7 +28,8 @@ let cancelled; const cancel = new Promise((resolve) => (cancelled = resolve));
 agent({ name: "tiny" })
   .onRequest("initialize", () => ({ protocolVersion: 1, agentInfo: { name: "${parts.name ?? "tiny"}", version: "1" }, agentCapabilities: ${parts.capabilities} }))
   .onRequest("session/new", () => ({ sessionId: "s1" }))
-  .onRequest("session/load", async ({ client }) => { await say(client, "an old word"); await pay(client, 0.5); return {}; })
+  .onRequest("session/load", async ({ client }) => { ${parts.load ?? ""} await say(client, "an old word"); await pay(client, 0.5); return {}; })
+  .onRequest("session/resume", () => ({}))
   .onRequest("session/prompt", async ({ client, params }) => { ${parts.prompt} })
   .onNotification("session/cancel", () => cancelled())
   .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
@@ -38,6 +39,7 @@ agent({ name: "tiny" })
   }
 
   const END = `return { stopReason: "end_turn" };`;
+  const BOTH = "{ loadSession: true, sessionCapabilities: { resume: {} } }";
 
   describe("an agent that speaks ACP", () => {
     test("is asked to cancel before it is ended", async ({ onTestFinished }) => {
@@ -172,6 +174,30 @@ agent({ name: "tiny" })
       expect(events.filter(({ kind }) => kind === "text")).toEqual([{ kind: "text", text: "a new word" }]);
     });
 
+    test.for([
+      ["has the task", "{ loadSession: true }", "Do # the\n\ntask now", "Continue."],
+      ["has it, and may also be resumed without a replay", BOTH, "Do # the task", "Continue."],
+      ["has another task", "{ loadSession: true }", "Something else", "Do # the\ntask"],
+      ["is replayed after the answer", "{ loadSession: true }", "LATER Do # the task", "Continue."],
+      ["is resumed without a replay", `{ sessionCapabilities: { resume: {} } }`, "Do # the task", "Do # the\ntask"],
+    ] as const)(
+      "a session that %s gets what it needs",
+      async ([, capabilities, replayed, sent], { onTestFinished }) => {
+        const [first, second] = replayed.split("#");
+        const user = (text: string) =>
+          `await tell(client, { sessionUpdate: "user_message_chunk", content: { type: "text", text: ${JSON.stringify(text)} } });`;
+        const old = `${[first, `#${second}`].map((text) => user(text ?? "")).join(" ")} await say(client, "an old word");`;
+        const { cwd, model } = write(onTestFinished, {
+          capabilities,
+          load: replayed.startsWith("LATER") ? `setTimeout(async () => { ${old} }, 100);` : old,
+          prompt: `await say(client, params.prompt[0].text); ${END}`,
+        });
+        const change = { model, prompt: "Do # the\ntask", continuation: "Continue.", session: "s1" };
+        const resumed = await agent.run(prepareCall({ cwd }, change).task);
+        expect(resumed).toMatchObject({ kind: "completed", text: sent });
+      },
+    );
+
     test("one that cannot load a session has lost it", async ({ onTestFinished }) => {
       const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt: END });
       const outcome = await agent.run(prepareCall({ cwd }, { model, session: "s1" }).task);
@@ -189,6 +215,20 @@ agent({ name: "tiny" })
       expect(readFileSync(join(cwd, "inside"), "utf8")).toBe("x");
       expect(existsSync(join(dirname(cwd), `${cwd}-outside`))).toBe(false);
     });
+
+    test.for(["before", "after", "only by"])(
+      "a tool call that it announces %s its permission request is reported once",
+      async (when, { onTestFinished }) => {
+        const call = `{ toolCallId: "t1", kind: "execute", title: "ls" }`;
+        const announce = `await tell(client, { sessionUpdate: "tool_call", ...${call} });`;
+        const ask = `await client.request("session/request_permission", { sessionId: "s1", toolCall: ${call}, options: [{ optionId: "y", kind: "allow_once", name: "y" }] });`;
+        const steps = { before: announce + ask, after: ask + announce, "only by": ask }[when];
+        const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt: `${steps} ${END}` });
+        const { task, events } = prepareCall({ cwd }, { model });
+        expect(await agent.run(task)).toMatchObject({ kind: "completed" });
+        expect(events.filter(({ kind }) => kind === "tool")).toEqual([{ kind: "tool", name: "execute", detail: "ls" }]);
+      },
+    );
 
     test("one that does not leave after its answer has completed", async ({ onTestFinished }) => {
       const { cwd, model } = write(onTestFinished, {

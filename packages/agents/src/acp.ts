@@ -38,6 +38,7 @@ export function createAcpAgent(params: AcpParams): Agent {
     name: "acp",
     capabilities: CAPABILITIES,
     sessions: null,
+    replays: true,
     async run(task) {
       const line = task.model?.trim() ?? "";
       if (line === "") return missing(task, "No command line of an ACP agent is given", NAME_IT);

@@ -422,6 +422,7 @@ async function callAgent(
       mark: markOf(execution, name),
       cwd: workspace.root,
       prompt: opened.prompt,
+      ...(opened.continuation === undefined ? {} : { continuation: opened.continuation }),
       role: call.role,
       model,
       session: opened.session,

@@ -16,19 +16,22 @@ const workflow = define({ work });
 const said = (text: string) =>
   `${JSON.stringify({ type: "assistant", message: { role: "assistant", content: text } })}\n`;
 
-type Seen = Pick<AgentTask, "session" | "prompt">;
+type Seen = Pick<AgentTask, "session" | "prompt" | "continuation">;
 
 /** An agent whose session record may be lost, and which dies in the middle of its first call. */
 async function dying(params: {
   readonly second: (task: AgentTask) => BenchOutcome;
   readonly first?: (task: AgentTask, root: string) => void;
   readonly records?: Map<string, string>;
+  /** Its sessions replay their messages instead of having a record. */
+  readonly replays?: true;
 }): Promise<TestWorktree & { readonly seen: Seen[] }> {
   const records = params.records ?? new Map<string, string>();
   const seen: Seen[] = [];
   const toy = await startTestRunInWorktree(
     (task, root) => {
-      seen.push({ session: task.session, prompt: task.prompt });
+      const { session, prompt, continuation } = task;
+      seen.push({ session, prompt, ...(continuation === undefined ? {} : { continuation }) });
       if (seen.length > 1) return params.second(task);
       task.onEvent({ kind: "session", id: "s-1" });
       params.first?.(task, root);
@@ -45,6 +48,7 @@ async function dying(params: {
       answerIn: (text, prompt) => (text.split("|").at(-2) === prompt ? (text.split("|").at(-1) ?? null) : null),
       askedIn: (text, prompt) => text.includes(prompt),
     },
+    params.replays === true ? { sessions: null, replays: true } : {},
   );
   await begin(toy.adapters, workflow, toy.workspace);
   // step.started, step.session, and what would be the answer.
@@ -120,6 +124,16 @@ test("an interrupted session that has not got the task gets all of it", async ()
   });
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(toy.seen[1]).toEqual({ session: "s-1", prompt: "do it" });
+});
+
+test("an interrupted session that replays its messages gets the task and the continuation, and its agent decides", async () => {
+  const second = () => ({ text: "done", session: "s-1" });
+  const toy = await dying({ replays: true, first: half, second });
+  expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
+  const [first, resumed] = toy.seen;
+  expect(first).toEqual({ session: null, prompt: "do it" });
+  expect(resumed).toEqual({ session: "s-1", prompt: "do it", continuation: expect.stringContaining("half.txt") });
+  expect(resumed?.continuation).not.toContain("do it");
 });
 
 test("a continued turn that ended while Holdfast was dead is found by its continuation, and not paid twice", async () => {

@@ -26,6 +26,8 @@ export interface OpenedSession {
   readonly session: string | null;
   readonly forkAt: string | null;
   readonly prompt: string;
+  /** For an agent that replays its sessions: what a session gets that shows the prompt. */
+  readonly continuation?: string;
   /** Tokens in the session's record before the attempt. Later growth belongs to this attempt. null: unknown. */
   readonly counted: RecordTokens | null;
   /** A line for the agent's log. null: there is nothing to report. */
@@ -47,11 +49,11 @@ export async function openSession(execution: StageExecution, caller: Caller): Pr
   const counted = inRecord ?? (await agent.records?.tokens({ session, cwd })) ?? null;
   await countLost(execution, caller, counted);
   const plan = planSession({ agent, kept: storedConversation(runSession, call), session, there });
-  const promptFor = async (record: string | null): Promise<string> =>
-    await continuedPrompt(execution, caller, { session, record });
+  const promptFor = async (record: string | null): Promise<Prompts> =>
+    await promptsFor(execution, caller, { session, record });
   switch (plan.kind) {
     case "go_on":
-      return { session, forkAt: null, prompt: await promptFor(there), counted, note: null };
+      return { session, forkAt: null, ...(await promptFor(there)), counted, note: null };
     case "put_back": {
       const isBack = storedConversation(runSession, call)?.rewound !== undefined;
       const note = isBack
@@ -60,7 +62,7 @@ export async function openSession(execution: StageExecution, caller: Caller): Pr
       await putRecordBack(execution, agent, { session, cwd, text: plan.text });
       await emitNote(execution.runSession, note);
       const tokens = agent.sessions?.tokensIn?.(plan.text) ?? null;
-      return { session, forkAt: null, prompt: await promptFor(plan.text), counted: tokens, note };
+      return { session, forkAt: null, ...(await promptFor(plan.text)), counted: tokens, note };
     }
     case "fork": {
       const note = `${agent.name} continues from message ${plan.at} of session ${session} in a new session, without the later messages`;
@@ -69,7 +71,7 @@ export async function openSession(execution: StageExecution, caller: Caller): Pr
       return {
         session,
         forkAt: plan.at,
-        prompt: await promptFor(upTo(plan.at, plan.text ?? there)),
+        ...(await promptFor(upTo(plan.at, plan.text ?? there))),
         counted: null,
         note,
       };
@@ -90,24 +92,32 @@ function upTo(message: string, record: string | null): string | null {
   return end === -1 ? record : record.slice(0, end);
 }
 
+type Prompts = Pick<OpenedSession, "prompt" | "continuation">;
+
 /**
  * Returns the prompt for a session that exists. A session that was interrupted in this call and that surely has the
- * task gets a short continuation. Any other session gets the whole prompt.
+ * task gets a short continuation. Any other session gets the whole prompt. An agent that replays its sessions decides.
  */
-async function continuedPrompt(
+async function promptsFor(
   execution: StageExecution,
-  { call, agent, workspace }: Caller,
+  caller: Caller,
   { session, record }: { readonly session: string; readonly record: string | null },
-): Promise<string> {
-  const { runSession } = execution;
+): Promise<Prompts> {
+  const { call, agent, workspace } = caller;
   const { name, prompt } = call;
   // A session that the stage names has not got this prompt yet.
-  if (!Object.hasOwn(runSession.attempt.sessions, name)) return prompt;
+  if (!Object.hasOwn(execution.runSession.attempt.sessions, name)) return { prompt };
   const isAsked =
     record === null
       ? await agent.records?.asked({ session, cwd: workspace.root }, prompt)
       : agent.sessions?.askedIn?.(record, prompt);
-  if (isAsked !== true) return prompt;
+  if (isAsked === true) return { prompt: await composeContinuation(execution, caller) };
+  return agent.replays === true ? { prompt, continuation: await composeContinuation(execution, caller) } : { prompt };
+}
+
+async function composeContinuation(execution: StageExecution, { call, workspace }: Caller): Promise<string> {
+  const { runSession } = execution;
+  const { name } = call;
   const fence = fenceOf(runSession, `${name}/continuation/${attemptOf(execution, name)}`);
   const files = filesText(await changedFiles(runSession, workspace));
   const text = [

@@ -18,6 +18,8 @@ export interface Agent {
   readonly sessions: AgentSessions | null;
   /** For an agent whose sessions Holdfast can read but cannot put back, such as rows of the agent's database. */
   readonly records?: SessionReader;
+  /** A resumed session replays its messages to the adapter, which then chooses between `prompt` and `continuation`. */
+  readonly replays?: boolean;
   run(task: AgentTask): Promise<AgentOutcome>;
   /** Returns the program that a call would start, with its arguments and variable names. It starts nothing. */
   preview?(task: AgentTask): AgentPreview;
@@ -95,6 +97,8 @@ export interface AgentTask {
   readonly mark: string;
   readonly cwd: string;
   readonly prompt: string;
+  /** Sent instead of `prompt` if the resumed session shows that it has `prompt`. Only passed to agents with `replays`. */
+  readonly continuation?: string;
   /** Purpose of the call: "impl", "review", "simplify", "rebase", or a word that the workflow defines. */
   readonly role: string;
   /** Part after the colon of `provider:model`; null: the agent's default. */

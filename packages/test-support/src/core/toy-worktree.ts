@@ -39,6 +39,7 @@ export async function startTestRunInWorktree(
   run: (task: AgentTask, root: string) => BenchOutcome | Promise<BenchOutcome> = () => ({ text: "done" }),
   capabilities: Partial<Agent["capabilities"]> = {},
   sessions: Agent["sessions"] = null,
+  more: Partial<Agent> = {},
 ): Promise<TestWorktree> {
   const repository = startCommitted({ "a.txt": "one\n", ".gitignore": ".tmp/\n" });
   const workspaces = await openGitWorkspaces(repository.root);
@@ -46,7 +47,7 @@ export async function startTestRunInWorktree(
   const workspace = await workspaces.create({ run: ID });
   const { root } = workspace;
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
-  const agent = createBenchAgent("toy", (task) => run(task, root), capabilities, sessions);
+  const agent = { ...createBenchAgent("toy", (task) => run(task, root), capabilities, sessions), ...more };
   const toy = await startTestRun(SQLITE, onTestFinished, { workspaces, agents: [agent] });
   return {
     ...toy,
