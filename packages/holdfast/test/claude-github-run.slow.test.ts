@@ -9,7 +9,6 @@ import { type GithubScene, createGithubScene, forgeTransports } from "@holdfast/
 import type { ModelScript } from "@holdfast/test-support/agents/model-script";
 import type { ModelServer } from "@holdfast/test-support/agents/model-server";
 import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
-import { testRepositoryAt } from "@holdfast/test-support/git/repository";
 
 const [, gh] = forgeTransports("gh");
 const TITLE = "[feat][#1] Say hello";
@@ -68,7 +67,8 @@ test.skipIf(gh.skip || REAL_CLAUDE.kind === "absent")(
     const pushes = join(remote.folder, "pushes");
     writeFileSync(join(remote.bare.root, "hooks/post-receive"), `#!/bin/sh\ncat >> ${pushes}\n`, { mode: 0o755 });
     const { server, env } = await openClaudeScene({ script: scriptFor(deaths), later: onTestFinished });
-    const options = cloned(github, env);
+    const clone = github.clone();
+    const options = { cwd: clone.cwd, env: { ...env, ...clone.env, PATH: env["PATH"] ?? "" } };
     let isBegun = false;
     for (const death of deaths) {
       const line = isBegun ? ["resume", RUN] : ["run", "1", "--yolo", "--agent", `claude:${MODEL}`];
@@ -158,23 +158,4 @@ async function killAt(
   });
   child.kill("SIGKILL");
   await ended;
-}
-
-/** As a user has it: the remote is GitHub's own address, and only git's config leads it to this machine. */
-function cloned(
-  { remote, server, env }: GithubScene,
-  claude: Readonly<Record<string, string>>,
-): { readonly cwd: string; readonly env: Readonly<Record<string, string>> } {
-  const root = join(remote.folder, "clone");
-  remote.bare.git("clone", "-q", remote.bare.root, root);
-  testRepositoryAt(root).git("remote", "set-url", "origin", "https://github.com/octo/app.git");
-  writeFileSync(
-    join(remote.folder, ".gitconfig"),
-    `[user]\nname = Ada\nemail = ada@example.invalid\n[url "${server.url}/"]\ninsteadOf = https://github.com/\n`,
-  );
-  const given = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
-  return {
-    cwd: root,
-    env: { ...claude, ...Object.fromEntries(given), PATH: claude["PATH"] ?? "", GIT_CONFIG_NOSYSTEM: "1" },
-  };
 }

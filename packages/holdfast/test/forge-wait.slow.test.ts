@@ -1,25 +1,16 @@
-import { execFileSync } from "node:child_process";
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { type BuiltCommand, type Finished, buildCommand } from "@holdfast/test-support/built-command";
 import { GOOD } from "@holdfast/test-support/cli-repositories";
 import type { Fault } from "@holdfast/test-support/forges/forge-server";
-import { type GithubScene, TOKEN, createGithubScene } from "@holdfast/test-support/forges/forge-scenes";
-import { testRepositoryAt } from "@holdfast/test-support/git/repository";
+import { type GithubScene, createGithubScene } from "@holdfast/test-support/forges/forge-scenes";
 import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
 /** What GitHub answers when the pull request is to be created, and how the command ends then. */
 let holdfast: BuiltCommand;
-let bin: string;
 beforeAll(async () => {
   holdfast = await buildCommand();
-  // Without gh: the token is used.
-  bin = join(holdfast.directory, "only-git");
-  mkdirSync(bin);
-  for (const name of ["git", "sh", "sync"])
-    symlinkSync(execFileSync("which", [name], { encoding: "utf8" }).trim(), join(bin, name));
-  symlinkSync(process.execPath, join(bin, "node"));
 }, 120_000);
 afterAll(() => holdfast.remove());
 
@@ -93,26 +84,11 @@ async function begin(effect: Fault["effect"]): Promise<{
   const issue = { author: "dev", title: "Answer", body: "What is it?\n", createdAt: at, updatedAt: at } as const;
   repository.issues.push({ ...issue, number: 1, state: "open", labels: [] });
   server.faults.set({ match: /^POST .*\/pulls$/, times: 1, when: "before", effect });
-  const root = join(remote.folder, "clone");
-  remote.bare.git("clone", "-q", remote.bare.root, root);
-  testRepositoryAt(root).git("remote", "set-url", "origin", "https://github.com/octo/app.git");
-  writeFileSync(
-    join(remote.folder, ".gitconfig"),
-    `[user]\nname = Ada\nemail = ada@example.invalid\n[url "${server.url}/"]\ninsteadOf = https://github.com/\n`,
-  );
+  const clone = scene.clone();
   const script = join(remote.folder, "agent.json");
   writeFileSync(script, JSON.stringify({ answers: [GOOD] }));
-  const env = {
-    PATH: bin,
-    HOME: remote.folder,
-    GIT_CONFIG_NOSYSTEM: "1",
-    GITHUB_TOKEN: TOKEN,
-    GITHUB_SERVER_URL: "https://github.com",
-    GITHUB_API_URL: server.url,
-  };
   return {
     scene,
-    run: (...args) =>
-      holdfast.run([...args, ...(args.at(-1) === "--agent" ? [`scripted:${script}`] : [])], { cwd: root, env }),
+    run: (...args) => holdfast.run([...args, ...(args.at(-1) === "--agent" ? [`scripted:${script}`] : [])], clone),
   };
 }

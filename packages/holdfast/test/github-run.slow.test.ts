@@ -8,10 +8,10 @@ import type { Fault } from "@holdfast/test-support/forges/forge-server";
 import {
   type GithubScene,
   TOKEN,
+  type UserClone,
   createGithubScene,
   forgeTransports,
 } from "@holdfast/test-support/forges/forge-scenes";
-import { testRepositoryAt } from "@holdfast/test-support/git/repository";
 
 let holdfast: BuiltCommand;
 let scene: GithubScene | undefined;
@@ -111,26 +111,8 @@ async function promptOf(clone: string): Promise<string> {
   return join(clone, "..", found);
 }
 
-/** As a user has it: the remote is GitHub's own address, and only git's config leads it to this machine. */
-function cloned(
-  { remote, server, env }: GithubScene,
-  answers: readonly object[] = [GOOD],
-): {
-  readonly agent: string;
-  readonly options: { readonly cwd: string; readonly env: Readonly<Record<string, string>> };
-} {
-  const root = join(remote.folder, "clone");
-  remote.bare.git("clone", "-q", remote.bare.root, root);
-  testRepositoryAt(root).git("remote", "set-url", "origin", "https://github.com/octo/app.git");
-  writeFileSync(
-    join(remote.folder, ".gitconfig"),
-    `[user]\nname = Ada\nemail = ada@example.invalid\n[url "${server.url}/"]\ninsteadOf = https://github.com/\n`,
-  );
-  const script = join(remote.folder, "agent.json");
+function cloned(scene: GithubScene, answers: readonly object[] = [GOOD]): { agent: string; options: UserClone } {
+  const script = join(scene.remote.folder, "agent.json");
   writeFileSync(script, JSON.stringify({ answers }));
-  const given = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
-  return {
-    agent: `scripted:${script}`,
-    options: { cwd: root, env: { ...Object.fromEntries(given), GIT_CONFIG_NOSYSTEM: "1" } },
-  };
+  return { agent: `scripted:${script}`, options: scene.clone() };
 }

@@ -41,7 +41,7 @@ export const GOOD = {
 };
 
 /** For the tests of one file: the command is built before them and removed after them, and each test gets its own clone. */
-export function workSuite(): { begin(): Promise<WorkPlace> } {
+export function workSuite(): { begin(): Promise<WorkPlace>; command(): BuiltCommand } {
   let built: BuiltCommand | undefined;
   const places: WorkPlace[] = [];
   let count = 0;
@@ -52,11 +52,15 @@ export function workSuite(): { begin(): Promise<WorkPlace> } {
     for (const { clone } of places) await endLeftovers(clone);
     await built?.remove();
   }, BUILD_MS);
+  const command = (): BuiltCommand => {
+    if (built === undefined) throw new Error("the command exists in a test, or in a hook before it");
+    return built;
+  };
   return {
+    command,
     async begin() {
-      if (built === undefined) throw new Error("a place is begun in a test, or in a hook before it");
       count += 1;
-      const place = await makePlace(built, join(built.directory, `work-${count}`));
+      const place = await makePlace(command(), join(command().directory, `work-${count}`));
       places.push(place);
       return place;
     },

@@ -1,6 +1,6 @@
 // Forges for tests: GitHub and GitLab on loopback, through their real programs or plain HTTP, and a local forge.
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Forge } from "@holdfast/core/forge";
 import { createGhTransport, createGithubTokenTransport, openGithubForge } from "@holdfast/forges/github";
@@ -24,7 +24,15 @@ export interface GithubScene extends ForgeHarness {
   readonly env: NodeJS.ProcessEnv;
   transport(options?: { readonly token?: string; readonly timeoutMs?: number; readonly host?: string }): Transport;
   forge(options?: Partial<ServerForgeOptions>): Forge;
+  clone(): UserClone;
   dispose(): Promise<void>;
+}
+
+/** A clone as a user has it: its remote is the forge's own address, and only git's config leads it to the loopback server. */
+export interface UserClone {
+  readonly cwd: string;
+  /** Contains a login for the server: the one of the scene's program, or a token if the scene has no program. */
+  readonly env: Readonly<Record<string, string>>;
 }
 
 /** `gh`: the path of the program, or null for plain HTTP with a token. */
@@ -36,7 +44,7 @@ export async function createGithubScene(gh: string | null): Promise<GithubScene>
   const config = join(remote.folder, "gh");
   mkdirSync(config);
   writeFileSync(join(config, "config.yml"), `http_unix_socket: ${server.socket}\n`);
-  const env = { PATH: process.env["PATH"], HOME: remote.folder, GH_CONFIG_DIR: config, GH_TOKEN: TOKEN };
+  const env = { PATH: process.env["PATH"] ?? "", HOME: remote.folder, GH_CONFIG_DIR: config, GH_TOKEN: TOKEN };
   const transport: GithubScene["transport"] = ({ token = TOKEN, timeoutMs = 30_000, host = "github.com" } = {}) =>
     gh === null
       ? createGithubTokenTransport({
@@ -69,6 +77,16 @@ export async function createGithubScene(gh: string | null): Promise<GithubScene>
     transport,
     forge,
     open: async () => forge(),
+    clone: () =>
+      cloneForUser(remote, {
+        host: "https://github.com",
+        path: "octo/app",
+        server: server.url,
+        login:
+          gh !== null
+            ? env
+            : { GITHUB_TOKEN: TOKEN, GITHUB_SERVER_URL: "https://github.com", GITHUB_API_URL: server.url },
+      }),
     async writeComment(on, comment) {
       repository.comments.push({ id: repository.comments.length + 1, on, ...comment });
     },
@@ -117,6 +135,7 @@ export interface GitlabScene extends ForgeHarness {
   readonly env: NodeJS.ProcessEnv;
   transport(options?: { readonly token?: string; readonly timeoutMs?: number }): Transport;
   forge(options?: Partial<ServerForgeOptions>): Forge;
+  clone(): UserClone;
   dispose(): Promise<void>;
 }
 
@@ -135,7 +154,7 @@ export async function createGitlabScene(glab: string | null): Promise<GitlabScen
     { mode: 0o600 },
   );
   const env = {
-    PATH: process.env["PATH"],
+    PATH: process.env["PATH"] ?? "",
     HOME: remote.folder,
     GLAB_CONFIG_DIR: config,
     GITLAB_TOKEN,
@@ -162,6 +181,16 @@ export async function createGitlabScene(glab: string | null): Promise<GitlabScen
     transport,
     forge,
     open: async () => forge(),
+    clone: () =>
+      cloneForUser(remote, {
+        host: "https://gitlab.com",
+        path: "team/tools/app",
+        server: server.url,
+        login:
+          glab !== null
+            ? env
+            : { GITLAB_TOKEN, CI_SERVER_URL: "https://gitlab.com", CI_API_V4_URL: `${server.url}/api/v4` },
+      }),
     async writeComment(number, { author, body }) {
       const at = () => ({ id: server.projects.nextNote(), created_at: server.projects.now() });
       const notes = project.issues.find(({ iid }) => iid === number)?.notes ?? [];
@@ -275,6 +304,30 @@ function createBareRemote(): BareRemote {
     makeDefault: async (branch) => void bare.git("symbolic-ref", "HEAD", `refs/heads/${branch}`),
     dispose: () => work.dispose(),
   };
+}
+
+/** `login` has a PATH if it is the login of a forge's program. Otherwise no such program is on the clone's PATH, and the token is used. */
+function cloneForUser(
+  { bare, folder }: BareRemote,
+  params: {
+    readonly host: string;
+    readonly path: string;
+    readonly server: string;
+    readonly login: Readonly<Record<string, string>>;
+  },
+): UserClone {
+  const { host, server, login } = params;
+  const [cwd, bin] = [join(folder, "clone"), join(folder, "bin")];
+  bare.git("clone", "-q", bare.root, cwd);
+  testRepositoryAt(cwd).git("remote", "set-url", "origin", `${host}/${params.path}.git`);
+  writeFileSync(
+    join(folder, ".gitconfig"),
+    `[user]\nname = Ada\nemail = ada@example.invalid\n[url "${server}/"]\ninsteadOf = ${host}/\n`,
+  );
+  mkdirSync(bin);
+  for (const name of ["git", "sh", "sync"]) symlinkSync(findProgram(name) ?? "", join(bin, name));
+  symlinkSync(process.execPath, join(bin, "node"));
+  return { cwd, env: { PATH: bin, HOME: folder, GIT_CONFIG_NOSYSTEM: "1", ...login } };
 }
 
 /** The two ways to reach a forge, for suites that apply to both. If its program is not available, that half is skipped with the reason. */

@@ -1,8 +1,10 @@
 import { once } from "node:events";
-import { cpSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { Json, JsonObject } from "@holdfast/core/json";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
+import { createGithubScene, createGitlabScene } from "@holdfast/test-support/forges/forge-scenes";
 import { SEED, sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { canFakeTerminal, typeInTerminal } from "@holdfast/test-support/typed-terminal";
 import { openHoldfast } from "../../open.ts";
@@ -77,29 +79,16 @@ test("a comment and a label of a run go, those of users stay, and an unknown kin
   const { forge } = await holdfast.work.adapters();
   if (forge === null) return expect.unreachable("the remote is a local forge");
   await holdfast.createRun({ id: "own" });
-  const key = (kind: string): string => `own/work/${kind}.1`;
-  const theirs = await forge.comment(1, { body: "Mine.", key: "other/work/comment.1" });
+  const key = (kind: string): string => `own/own/${kind}.1`;
+  const theirs = await forge.comment(1, { body: "Mine.", key: "other/own/comment.1" });
   const comment = await forge.comment(1, { body: "Done.", key: key("comment") });
   await forge.setLabels(1, ["bug", "state:dev", "x"]);
-  const lease = await holdfast.store.takeLease({ run: "own", label: "test" });
-  const target = "local #1";
-  for (const [kind, payload, receipt] of [
+  await recordDone(holdfast, "own", "local #1", [
     ["comment", {}, comment],
     ["state_label", { label: "state:dev" }, { labels: ["bug", "state:dev"] }],
     ["label", { label: "x" }, {}],
     ["deploy", {}, null],
-  ] as const) {
-    const intent = { key: key(kind), kind, target, payload: "0", detail: { payload } };
-    const settled = { key: key(kind), outcome: "done", adopted: false, receipt } as const;
-    await holdfast.store.commit({
-      lease,
-      entries: [
-        { kind: "effect.intended", body: intent },
-        { kind: "effect.settled", body: settled },
-      ],
-    });
-  }
-  await holdfast.store.releaseLease(lease);
+  ]);
 
   // A user removed the label already: that is recorded and nothing is changed.
   await forge.setLabels(1, ["bug", "state:dev"]);
@@ -109,7 +98,7 @@ test("a comment and a label of a run go, those of users stay, and an unknown kin
   expect((await forge.getIssue(1))?.labels).toEqual(["bug"]);
   expect((await place.json("undo", "own", "comment", "--yes")).report).toMatchObject({ adopted: false });
   expect(await forge.findComment(1, key("comment"))).toBeNull();
-  expect(await forge.findComment(1, "other/work/comment.1")).toEqual(theirs);
+  expect(await forge.findComment(1, "other/own/comment.1")).toEqual(theirs);
   expect(await place.run("undo", "own", "deploy", "--yes")).toMatchObject({
     status: 4,
     stderr: expect.stringContaining("no way back"),
@@ -181,6 +170,8 @@ test("killed at any step, the same command completes the undo, exactly once", as
     }
     expect([where, await pullState(place)]).toEqual([where, "closed"]);
     if (kind === "push") expect([where, await remoteTip(place)]).toEqual([where, ""]);
+    // A killed writer may have left the line of its change. The next one adds it to the log.
+    await nextWrite(place);
     const log = readFileSync(join(place.remote, "holdfast-forge/log.jsonl"), "utf8");
     expect([where, log.split("pull_closed").length - 1]).toEqual([where, 1]);
     expect([where, (await entriesOf(place.clone, "effect.undone")).length - earlier]).toEqual([where, 1]);
@@ -222,6 +213,167 @@ test("a restore with --undo-effects plans and undoes what came after the checkpo
   expect(await remoteTip(place)).not.toBe("");
 });
 
+/** The loopback servers. `writes`: the request that undoes each kind of effect. */
+const SERVERS = [
+  {
+    name: "GitHub",
+    open: async () => {
+      const scene = await createGithubScene(null);
+      const merge = (isMerged: boolean): void => {
+        const [pull] = scene.repository.pulls;
+        if (pull === undefined) throw new Error("no pull request");
+        [pull.state, pull.mergeCommit] = isMerged ? ["closed", pull.headCommit] : ["open", null];
+      };
+      return { scene, merge };
+    },
+    target: "github",
+    number: 2,
+    writes: {
+      pull_request: /^PATCH .*\/pulls\/2$/,
+      push: /^POST .*\/git-receive-pack$/,
+      label: /^PUT .*\/issues\/1\/labels$/,
+      comment: /^DELETE .*\/issues\/comments\/\d+$/,
+    },
+  },
+  {
+    name: "GitLab",
+    open: async () => {
+      const scene = await createGitlabScene(null);
+      const merge = (isMerged: boolean): void => {
+        const [request] = scene.project.requests;
+        if (request === undefined) throw new Error("no merge request");
+        request.state = isMerged ? "merged" : "opened";
+      };
+      return { scene, merge };
+    },
+    target: "gitlab",
+    number: 1,
+    writes: {
+      pull_request: /^PUT .*\/merge_requests\/1$/,
+      push: /^POST .*\/git-receive-pack$/,
+      label: /^PUT .*\/issues\/1$/,
+      comment: /^DELETE .*\/issues\/1\/notes\/\d+$/,
+    },
+  },
+] as const;
+
+test.for(SERVERS)(
+  "at $name each kind is refused or undone with a receipt, and a killed undo has one request that acts",
+  async ({ name, open, target, number, writes }) => {
+    const { scene, merge } = await open();
+    onTestFinished(() => scene.dispose());
+    const { server, remote } = scene;
+    const pushes = join(remote.folder, "pushes");
+    writeFileSync(join(remote.bare.root, "hooks/post-receive"), `#!/bin/sh\ncat >> ${pushes}\n`, { mode: 0o755 });
+    const clone = scene.clone();
+    const holdfast = work.command();
+    const script = join(remote.folder, "agent.json");
+    writeFileSync(script, JSON.stringify({ answers: [GOOD] }));
+    const forge = scene.forge();
+    await forge.createIssue({ title: "Answer", body: "What is it?\n", labels: ["bug"], key: "test" });
+    const done = await holdfast.run(["run", "1", "--no-review", "--agent", `scripted:${script}`], clone);
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    const comment = await forge.comment(1, { body: "Done.", key: "issue-1/own/comment.1" });
+    await forge.comment(1, { body: "Mine.", key: "other/own/comment.1" });
+    await forge.setLabels(1, ["bug", "x"]);
+    {
+      await using opened = await openHoldfast({ cwd: clone.cwd });
+      await recordDone(opened, "issue-1", `${target} #1`, [
+        ["comment", {}, comment],
+        ["label", { label: "x" }, {}],
+      ]);
+    }
+
+    const refused = async (kind: string, why: string): Promise<void> =>
+      expect(await holdfast.run(["undo", "1", kind, "--yes"], clone)).toMatchObject({
+        status: 4,
+        stderr: expect.stringContaining(why),
+      });
+    const pushed = (await scene.tip("holdfast/issue-1")) ?? "";
+    await refused("push", "Undo the pull request first");
+    await scene.push({ branch: "holdfast/issue-1", files: { "theirs.txt": "1\n" } });
+    await refused("push", "which the run pushed");
+    remote.bare.git("update-ref", "refs/heads/holdfast/issue-1", pushed);
+    merge(true);
+    await refused("pull_request", `pull request #${number} is merged`);
+    merge(false);
+    expect(await entriesOf(clone.cwd, "effect.undoing")).toEqual([]);
+
+    const kinds = ["pull_request", "push", "label", "comment"] as const;
+    const moments = kinds.flatMap((kind) =>
+      (["before", "after"] as const).map((when) => ({ name: `${kind} ${when}`, kind, when })),
+    );
+    const deaths = new Set(sampleBySeed(moments, 1, name));
+    for (const kind of kinds) {
+      const [asked, received] = [server.asked.length, linesOf(pushes).length];
+      const killed = moments.filter((moment) => moment.kind === kind && deaths.has(moment));
+      for (const { when } of killed) {
+        server.faults.set({ match: writes[kind], times: 1, when, effect: { kind: "hang" } });
+        const child = holdfast.start(["undo", "1", kind, "--yes"], clone);
+        const ended = once(child, "exit");
+        await vi.waitFor(() => expect(server.faults.left).toBe(0), { timeout: 600_000, interval: 20 });
+        // The answer of a push that the server made is held back; its hook runs before that.
+        if (kind === "push" && when === "after")
+          await vi.waitFor(() => expect(linesOf(pushes)).toHaveLength(received + 1), {
+            timeout: 600_000,
+            interval: 20,
+          });
+        child.kill("SIGKILL");
+        await ended;
+      }
+      const where = `HOLDFAST_SEED=${SEED}, ${name}: ${killed.map((moment) => moment.name).join(", ") || kind}`;
+      const again = await holdfast.run(["--json", "undo", "1", kind, "--yes"], clone);
+      expect(again.status, `${where}\n${again.stdout}${again.stderr}`).toBe(0);
+      const isActed = killed.some(({ when }) => when === "after");
+      expect([where, JSON.parse(again.stdout).report]).toMatchObject([where, { adopted: isActed, receipt: {} }]);
+      const acts =
+        kind === "push"
+          ? linesOf(pushes).slice(received)
+          : server.asked.slice(asked).filter((line) => writes[kind].test(line));
+      expect([where, acts]).toEqual([where, [expect.anything()]]);
+    }
+
+    expect((await forge.getPullRequest(number))?.state).toBe("closed");
+    expect(await scene.tip("holdfast/issue-1")).toBeNull();
+    expect((await forge.getIssue(1))?.labels).toEqual(["bug"]);
+    expect(await forge.findComment(1, "issue-1/own/comment.1")).toBeNull();
+    expect(await forge.findComment(1, "other/own/comment.1")).not.toBeNull();
+    expect(await entriesOf(clone.cwd, "effect.undone")).toMatchObject([
+      { body: { outcome: "undone", receipt: { kind: "close_pull_request", forge: target, number } } },
+      { body: { outcome: "undone", receipt: { kind: "undo_push", from: pushed, to: null } } },
+      { body: { outcome: "undone", receipt: { kind: "remove_label", forge: target, on: 1, label: "x" } } },
+      { body: { outcome: "undone", receipt: { kind: "delete_comment", forge: target, on: 1, url: comment.url } } },
+    ]);
+    expect((await holdfast.run(["verify"], clone)).status).toBe(0);
+  },
+);
+
+function linesOf(path: string): readonly string[] {
+  return readFileSync(path, "utf8").trim().split("\n");
+}
+
+/** Records effects as a workflow does whose acts the test has made itself. */
+async function recordDone(
+  { store }: Awaited<ReturnType<typeof openHoldfast>>,
+  run: string,
+  target: string,
+  effects: readonly (readonly [kind: string, payload: JsonObject, receipt: Json])[],
+): Promise<void> {
+  const lease = await store.takeLease({ run, label: "test" });
+  for (const [kind, payload, receipt] of effects) {
+    const key = `${run}/own/${kind}.1`;
+    const intent = { key, kind, target, payload: "0", detail: { payload } };
+    await store.commit({
+      lease,
+      entries: [
+        { kind: "effect.intended", body: intent },
+        { kind: "effect.settled", body: { key, outcome: "done", adopted: false, receipt } },
+      ],
+    });
+  }
+  await store.releaseLease(lease);
+}
+
 async function doneRun(): Promise<WorkPlace> {
   const place = await work.begin();
   const done = await place.run("run", "1", "--no-review", "--agent", await place.agent([GOOD]));
@@ -233,6 +385,12 @@ async function pullState({ clone }: WorkPlace): Promise<string | undefined> {
   await using holdfast = await openHoldfast({ cwd: clone, readOnly: true });
   const { forge } = await holdfast.work.adapters();
   return (await forge?.findPullRequest("holdfast/issue-1"))?.state;
+}
+
+async function nextWrite({ clone }: WorkPlace): Promise<void> {
+  await using holdfast = await openHoldfast({ cwd: clone, readOnly: true });
+  const { forge } = await holdfast.work.adapters();
+  await forge?.setLabels(1, []);
 }
 
 async function remoteTip({ git }: WorkPlace): Promise<string> {
