@@ -499,7 +499,15 @@ function changeIssue(planes: Planes, change: IssueChange): Planes {
 /** Earlier feedback that no prompt has used yet comes first. */
 function tell(planes: Planes, text: string): Planes {
   const { feedback } = planes.position;
-  const news = `The issue was changed after the work began; its new text counts.\n${text}`;
+  const news = `${ISSUE_NEWS}\n${text}`;
   const both = feedback === null || feedback === "" ? news : `${feedback}\n\n${news}`;
   return { ...planes, position: { ...planes.position, feedback: both } };
+}
+
+const ISSUE_NEWS = "The issue was changed after the work began; its new text counts.";
+
+/** The part of the feedback that says how the issue changed; null: there is none. A stage without a prompt for it must pass it on. */
+export function issueNewsIn(feedback: string | null): string | null {
+  const at = feedback?.indexOf(ISSUE_NEWS) ?? -1;
+  return feedback === null || at === -1 ? null : feedback.slice(at);
 }

@@ -1,10 +1,12 @@
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { glob } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
 import { GOOD } from "@holdfast/test-support/cli-repositories";
-import type { Fault } from "@holdfast/test-support/forges/forge-server";
+import type { Fault, ForgeServer } from "@holdfast/test-support/forges/forge-server";
 import {
   type GithubScene,
   TOKEN,
@@ -48,11 +50,7 @@ test.skipIf(gh.skip)(
     const begin = ["run", "1", "--no-review", "--agent", place.agent];
     for (const [nth, death] of DEATHS.entries()) {
       server.faults.set({ ...death, times: 1, effect: { kind: "hang" } });
-      const child = holdfast.start(nth <= 1 ? begin : ["resume", "issue-1"], place.options);
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      await vi.waitFor(() => expect(server.faults.left).toBe(0), { timeout: 600_000, interval: 20 });
-      child.kill("SIGKILL");
-      await ended;
+      await killWhenReached(server, holdfast.start(nth <= 1 ? begin : ["resume", "issue-1"], place.options));
     }
     const done = await holdfast.run(["resume", "issue-1"], place.options);
     expect(done.status, done.stdout + done.stderr).toBe(0);
@@ -75,10 +73,10 @@ test.skipIf(gh.skip)(
 );
 
 test.skipIf(gh.skip)(
-  `changes that a person asks for at GitHub are made in one more round, through ${gh.name}`,
+  `changes that a person asks for at GitHub, and comments that changed since, are in the next prompt, through ${gh.name}`,
   async () => {
     scene = await createGithubScene(gh.program);
-    const { repository } = scene;
+    const { repository, server } = scene;
     const at = "2026-01-01T00:00:00Z";
     const issue = { author: "dev", title: "Answer", body: "What is it?\n", createdAt: at, updatedAt: at } as const;
     repository.issues.push({ ...issue, number: 1, state: "open", labels: [] });
@@ -90,10 +88,18 @@ test.skipIf(gh.skip)(
       { ...GOOD, when: { role: "impl", iteration: 1 } },
       { ...GOOD, edits: [{ do: "write", path: "answer.txt", text: "43\n" }] },
     ]);
-    const done = await holdfast.run(
-      ["run", "1", "--no-review", "--wait-for-ci", "--agent", place.agent],
-      place.options,
-    );
+    await scene.writeComment(1, { author: "bob", body: "In English." });
+    server.faults.set({ match: /^GET .*\/reviews/, times: 1, when: "before", effect: { kind: "hang" } });
+    const begin = ["run", "1", "--no-review", "--wait-for-ci", "--agent", place.agent];
+    await killWhenReached(server, holdfast.start(begin, place.options));
+    repository.comments.splice(0, 1, { id: 1, on: 1, author: "bob", body: "In French." });
+    await scene.writeComment(1, { author: "eve", body: "And in Latin." });
+    const plan = await holdfast.run(["--json", "resume", "issue-1", "--dry-run"], place.options);
+    expect(JSON.parse(plan.stdout).plan).toMatchObject({
+      kind: "warn",
+      judgements: [{ finding: { kind: "issue_comments_changed" } }],
+    });
+    const done = await holdfast.run(["resume", "issue-1"], place.options);
     expect(done.status, done.stdout + done.stderr).toBe(0);
     expect(done.stdout).toContain("asked for by ada");
     expect(repository.pulls).toHaveLength(1);
@@ -101,8 +107,21 @@ test.skipIf(gh.skip)(
     expect(scene.remote.bare.git("show", `${tip}:answer.txt`)).toBe("43\n");
     const told = readFileSync(await promptOf(place.options.cwd), "utf8");
     expect(told).toContain("ada:\nNearly.\n\nanswer.txt:1: One more.");
+    expect(told.match(/^.*(?:English|French|Latin).*$/gm)).toEqual([
+      "- > In English.",
+      "+ > In French.",
+      "+ > And in Latin.",
+    ]);
   },
 );
+
+/** Kills the command when it waits for an answer that does not come. */
+async function killWhenReached({ faults }: ForgeServer, child: ChildProcess): Promise<void> {
+  const ended = once(child, "exit");
+  await vi.waitFor(() => expect(faults.left).toBe(0), { timeout: 600_000, interval: 20 });
+  child.kill("SIGKILL");
+  await ended;
+}
 
 /** The agent's prompt in the second round. */
 async function promptOf(clone: string): Promise<string> {

@@ -18,6 +18,7 @@ import {
   text,
 } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
+import { issueNewsIn } from "@holdfast/core/resume-plan";
 import type { StageResult, TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
 import type { StageContext } from "@holdfast/core/workflow";
 import { EMPTY_IMPL_VALUES, type ImplHistoryEntry } from "@holdfast/formats/impl-document";
@@ -280,9 +281,15 @@ export function conclude(
     event,
     reason,
     state: { ...state, history: [...state.history, entry] },
-    ...(feedback === undefined ? {} : { feedback }),
+    ...(feedback === undefined ? {} : { feedback: withIssueNews(context.position, feedback) }),
     ...(score === null ? {} : { score }),
   };
+}
+
+/** Only the prompt of impl contains the feedback. Until it did, no other stage drops how the issue changed. */
+function withIssueNews({ stage, feedback: before }: Position, feedback: string | null): string | null {
+  const news = stage === "impl" ? null : issueNewsIn(before);
+  return news === null ? feedback : [...(feedback === null ? [] : [feedback]), news].join("\n\n");
 }
 
 /** Marks the newest history entry as a failure when a limit ended the run, with the true reason. */

@@ -2,14 +2,29 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import { type Position, betterOf } from "@holdfast/core/position";
+import { acceptFindings } from "@holdfast/core/resume-plan";
 import type { StageResult } from "@holdfast/core/transitions";
 import { implFreshness, implLimits } from "./limits.ts";
 import { type ImplOptions, parseImplOptions } from "./options.ts";
-import { IMPL_EVENTS, type ImplState, type Progress, implShape, initialImplState } from "./state.ts";
+import { IMPL_EVENTS, type ImplState, type Progress, conclude, implShape, initialImplState } from "./state.ts";
 import { implGuard } from "./workflow.ts";
 
 const hintOf = (values: ImplState | undefined): string =>
   implFreshness.failedHint?.({ run: "r", stage: "fatal", values: values ?? {} }) ?? "";
+
+test("how the issue changed stays in the feedback until a prompt of impl had it", () => {
+  const action = { kind: "take_issue", change: { body: "new" }, feedback: "- old\n+ new", why: "" } as const;
+  const current = { definition: null, config: emptyPlanes().config };
+  const { position } = acceptFindings({ planes: emptyPlanes(), actions: [action], current });
+  const after = (stage: string, feedback: string | null) =>
+    conclude(
+      { position: { ...position, stage }, now: () => 0 },
+      { event: "fatal", reason: "", state: initialImplState, feedback },
+    ).feedback;
+  expect(after("ci", "Tests fail.")).toBe(`Tests fail.\n\n${position.feedback}`);
+  expect(after("review", null)).toBe(position.feedback);
+  expect(after("impl", null)).toBeNull();
+});
 
 describe("guard", () => {
   const options = parseImplOptions({ maxIterations: 1000 }).options;
