@@ -301,3 +301,9 @@ export async function writeOnce<T>(api: Api, params: WriteOnceParams<T>): Promis
 export function forgeRefused(message: string, hint: string, data: Readonly<Record<string, unknown>>): HoldfastError {
   return new HoldfastError({ code: "FORGE_REFUSED", message, hint, data });
 }
+
+/** The name of an account at a forge. It becomes part of documents that other tools read by line. */
+export const USER_NAME = z.string().check(z.regex(/^[^\p{Cc}\p{Zl}\p{Zp}]{1,255}$/u));
+
+/** No forge assigns an issue to more users. */
+export const MOST_ASSIGNEES = 1000;

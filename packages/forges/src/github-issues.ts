@@ -1,11 +1,12 @@
 // GitHub issues, comments and labels, and the repository they belong to.
 
 import * as z from "zod/mini";
-import type { IssueComment, IssueSnapshot } from "@holdfast/core/checkpoint";
+import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Api, forgeRefused, writeOnce } from "./api.ts";
-import { hasAnyMarker, hasMarker, requireKey, requireText, truncateBody, withMarker } from "./body-text.ts";
+import { type Api, MOST_ASSIGNEES, USER_NAME, forgeRefused, writeOnce } from "./api.ts";
+import { hasMarker, requireKey, requireText, truncateBody, withMarker } from "./body-text.ts";
+import type { ServerComment, ServerComments } from "./server-comments.ts";
 
 export async function readIssue(github: GithubRepository, number: number): Promise<IssueSnapshot | null> {
   const found = await github.api.read(`${repositoryPath(github)}/issues/${number}`, ISSUE);
@@ -98,7 +99,7 @@ const ISSUE = z.object({
   body: z.nullish(z.string()),
   state: z.enum(["open", "closed"]),
   labels: z.array(LABEL),
-  assignees: z.nullish(z.array(z.object({ login: z.string() }))),
+  assignees: z.nullish(z.array(z.object({ login: USER_NAME })).check(z.maxLength(MOST_ASSIGNEES))),
   updated_at: z.string(),
   repository_url: z.string(),
   // This API lists pull requests as issues too.
@@ -141,78 +142,24 @@ function refusedIssues(github: GithubRepository, why: string): HoldfastError {
   return forgeRefused(message, "Check that issues are enabled for the repository.", { why: "issue_refused" });
 }
 
-export async function findComment(
-  github: GithubRepository,
-  number: number,
-  key: string,
-): Promise<{ readonly url: string } | null> {
-  const found = await readComment(github, number, key);
-  return found === null ? null : { url: found.html_url };
-}
-
-async function readComment(
-  github: GithubRepository,
-  number: number,
-  key: string,
-): Promise<z.infer<typeof COMMENT> | null> {
-  requireKey(key);
-  const all = await github.api.list(pathOf(github, number), COMMENT);
-  if (all === null) throw await subjectNotFound(github, number);
-  return all.find(({ body }) => hasMarker(body ?? "", key)) ?? null;
-}
-
-export async function deleteComment(github: GithubRepository, number: number, key: string): Promise<void> {
-  const found = await readComment(github, number, key);
-  if (found === null) return;
-  const isGone = async (): Promise<true | null> =>
-    (await readComment(github, number, key))?.id === found.id ? null : true;
-  await writeOnce(github.api, {
-    request: { method: "DELETE", path: `${repositoryPath(github)}/issues/comments/${found.id}` },
-    done: () => true,
-    find: isGone,
-    hidden: () => writeDenied(github, `delete a comment on ${number}`),
-    refused: ({ message }) =>
-      forgeRefused(
-        `a comment on ${number} in ${repositoryName(github)} cannot be deleted: ${message}`,
-        "Delete it by hand.",
-        { why: "comment_refused", number },
-      ),
-  });
-}
-
-export async function readComments(github: GithubRepository, number: number): Promise<readonly IssueComment[]> {
-  const all = await github.api.list(pathOf(github, number), COMMENT);
-  if (all === null) throw await subjectNotFound(github, number);
-  return all
-    .filter(({ body }) => !hasAnyMarker(body ?? ""))
-    .map(({ body, user, created_at }) => ({
-      author: user?.login ?? "ghost",
-      body: body ?? "",
-      at: created_at ?? null,
-    }));
-}
-
-export async function addComment(
-  github: GithubRepository,
-  number: number,
-  comment: { readonly body: string; readonly key: string },
-): Promise<{ readonly url: string }> {
-  const body = truncateBody(comment.body, MAX_BODY_LENGTH, (text) => withMarker(text, comment.key));
-  const there = await findComment(github, number, comment.key);
-  if (there !== null) return there;
-  const path = pathOf(github, number);
-  return await writeOnce(github.api, {
-    request: { method: "POST", path, body: { body } },
-    done: (made, what) => ({ url: github.api.parse(made, COMMENT, what).html_url }),
-    find: () => findComment(github, number, comment.key),
-    hidden: () => writeDenied(github, `comment on ${number}`),
-    refused: ({ message }) =>
-      forgeRefused(
-        `a comment on ${number} in ${repositoryName(github)} cannot be created: ${message}`,
-        "Check whether the conversation is locked.",
-        { why: "comment_refused", number },
-      ),
-  });
+export function commentsOf(github: GithubRepository, number: number): ServerComments {
+  const path = `${repositoryPath(github)}/issues/${number}/comments`;
+  return {
+    api: github.api,
+    number,
+    subject: String(number),
+    location: repositoryName(github),
+    maxLength: MAX_BODY_LENGTH,
+    path,
+    pathOf: (id) => `${repositoryPath(github)}/issues/comments/${id}`,
+    async list() {
+      const all = await github.api.list(path, COMMENT);
+      if (all === null) throw await subjectNotFound(github, number);
+      return all.map(toComment);
+    },
+    parse: (made, what) => toComment(github.api.parse(made, COMMENT, what)),
+    denied: (what) => writeDenied(github, what),
+  };
 }
 
 const COMMENT = z.object({
@@ -224,8 +171,8 @@ const COMMENT = z.object({
   created_at: z.nullish(z.string()),
 });
 
-function pathOf(github: GithubRepository, number: number): string {
-  return `${repositoryPath(github)}/issues/${number}/comments`;
+function toComment({ id, body, html_url, user, created_at }: z.infer<typeof COMMENT>): ServerComment {
+  return { id, url: html_url, author: user?.login ?? "ghost", body: body ?? "", at: created_at ?? null };
 }
 
 /**

@@ -10,12 +10,9 @@ import { requireNumber, subjectNumber } from "./body-text.ts";
 import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
   type GithubRepository,
-  addComment,
+  commentsOf,
   createIssue,
-  deleteComment,
-  findComment,
   findIssue,
-  readComments,
   readIssue,
   readRepository,
   repositoryName,
@@ -23,6 +20,7 @@ import {
   setLabels,
 } from "./github-issues.ts";
 import { closePull, createPull, findPull, getPull, mergePull, readReviews, updatePull } from "./github-pulls.ts";
+import { addServerComment, deleteServerComment, findServerComment, readServerComments } from "./server-comments.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
 /** GitHub, or a GitHub Enterprise server. */
@@ -41,13 +39,16 @@ export function openGithubForge(options: ServerForgeOptions): Forge {
     lateMs: LATE_MS,
     marked: (mark) => openGithubForge({ ...options, transport: transport.marked(mark) }),
     getIssue: (number) => numbered(number, () => readIssue(github, number)),
-    issueComments: (number) => numbered(number, () => readComments(github, number)),
+    issueComments: (number) => numbered(number, () => readServerComments(commentsOf(github, number))),
     createIssue: async (issue) => await createIssue(github, issue),
     findIssue: async (key) => await findIssue(github, key),
     setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(github, subjectNumber(on), labels)),
-    findComment: (on, key) => numbered(subjectNumber(on), () => findComment(github, subjectNumber(on), key)),
-    comment: (on, comment) => numbered(subjectNumber(on), () => addComment(github, subjectNumber(on), comment)),
-    deleteComment: (on, key) => numbered(subjectNumber(on), () => deleteComment(github, subjectNumber(on), key)),
+    findComment: (on, key) =>
+      numbered(subjectNumber(on), () => findServerComment(commentsOf(github, subjectNumber(on)), key)),
+    comment: (on, comment) =>
+      numbered(subjectNumber(on), () => addServerComment(commentsOf(github, subjectNumber(on)), comment)),
+    deleteComment: (on, key) =>
+      numbered(subjectNumber(on), () => deleteServerComment(commentsOf(github, subjectNumber(on)), key)),
     defaultBranch: async () => (await readRepository(github)).default_branch,
     findPullRequest: (branch) => findPull(github, branch),
     getPullRequest: (number) => numbered(number, () => getPull(github, number)),

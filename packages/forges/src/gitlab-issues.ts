@@ -1,19 +1,12 @@
 // GitLab issues, notes and labels, and the project they belong to.
 
 import * as z from "zod/mini";
-import type { IssueComment, IssueSnapshot } from "@holdfast/core/checkpoint";
+import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge, Subject } from "@holdfast/core/forge";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Api, forgeRefused, writeOnce } from "./api.ts";
-import {
-  hasAnyMarker,
-  hasMarker,
-  requireKey,
-  requireText,
-  subjectNumber,
-  truncateBody,
-  withMarker,
-} from "./body-text.ts";
+import { type Api, MOST_ASSIGNEES, USER_NAME, forgeRefused, writeOnce } from "./api.ts";
+import { hasMarker, requireKey, requireText, subjectNumber, truncateBody, withMarker } from "./body-text.ts";
+import type { ServerComment, ServerComments } from "./server-comments.ts";
 
 export async function readIssue(gitlab: GitlabProject, number: number): Promise<IssueSnapshot | null> {
   const found = await gitlab.api.read(pathOf(gitlab, number), ISSUE);
@@ -65,7 +58,7 @@ const ISSUE = z.object({
   description: z.nullish(z.string()),
   state: z.enum(["opened", "closed"]),
   labels: z.array(z.string()),
-  assignees: z.nullish(z.array(z.object({ username: z.string() }))),
+  assignees: z.nullish(z.array(z.object({ username: USER_NAME })).check(z.maxLength(MOST_ASSIGNEES))),
   updated_at: z.string(),
 });
 
@@ -87,77 +80,34 @@ function pathOf(gitlab: GitlabProject, number: number): string {
   return `${projectPath(gitlab.project)}/issues/${number}`;
 }
 
-export async function findComment(
-  gitlab: GitlabProject,
-  on: Subject,
-  key: string,
-): Promise<{ readonly url: string } | null> {
-  const found = await readNote(gitlab, on, key);
-  return found === null ? null : { url: `${subjectPaths(gitlab, on).url}#note_${found.id}` };
-}
-
-async function readNote(gitlab: GitlabProject, on: Subject, key: string): Promise<z.infer<typeof NOTE> | null> {
-  requireKey(key);
-  const { name, path } = subjectPaths(gitlab, on);
-  const all = await gitlab.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
-  if (all === null) {
-    await requireSubject(gitlab, on);
-    throw writeDenied(gitlab, `read the comments of ${name}`);
-  }
-  return all.find(({ body }) => hasMarker(body, key)) ?? null;
-}
-
-export async function deleteComment(gitlab: GitlabProject, on: Subject, key: string): Promise<void> {
-  const found = await readNote(gitlab, on, key);
-  if (found === null) return;
-  const { name, path, number } = subjectPaths(gitlab, on);
-  const isGone = async (): Promise<true | null> => ((await readNote(gitlab, on, key))?.id === found.id ? null : true);
-  await writeOnce(gitlab.api, {
-    request: { method: "DELETE", path: `${path}/notes/${found.id}` },
-    done: () => true,
-    find: isGone,
-    hidden: () => writeDenied(gitlab, `delete a comment on ${name}`),
-    refused: ({ message }) =>
-      forgeRefused(
-        `a comment on ${name} in ${projectName(gitlab)} cannot be deleted: ${message}`,
-        "Delete it by hand.",
-        { why: "comment_refused", number },
-      ),
-  });
-}
-
-export async function readComments(gitlab: GitlabProject, number: number): Promise<readonly IssueComment[]> {
-  const all = await gitlab.api.list(`${pathOf(gitlab, number)}/notes?sort=asc&order_by=created_at`, NOTE);
-  if (all === null) {
-    await requireSubject(gitlab, number);
-    throw writeDenied(gitlab, `read the comments of issue ${number}`);
-  }
-  return all
-    .filter(({ body, system }) => system !== true && !hasAnyMarker(body))
-    .map(({ body, author, created_at }) => ({ author: author?.username ?? "unknown", body, at: created_at ?? null }));
-}
-
-export async function addComment(
-  gitlab: GitlabProject,
-  on: Subject,
-  comment: { readonly body: string; readonly key: string },
-): Promise<{ readonly url: string }> {
-  const body = truncateBody(comment.body, MAX_BODY_LENGTH, (text) => withMarker(text, comment.key));
-  const there = await findComment(gitlab, on, comment.key);
-  if (there !== null) return there;
+/** GitLab calls them notes. */
+export function commentsOf(gitlab: GitlabProject, on: Subject): ServerComments {
   const { name, path, url, number } = subjectPaths(gitlab, on);
-  return await writeOnce(gitlab.api, {
-    request: { method: "POST", path: `${path}/notes`, body: { body } },
-    done: (made, what) => ({ url: `${url}#note_${gitlab.api.parse(made, NOTE, what).id}` }),
-    find: () => findComment(gitlab, on, comment.key),
-    hidden: () => writeDenied(gitlab, `comment on ${name}`),
-    refused: ({ message }) =>
-      forgeRefused(
-        `a comment on ${name} in ${projectName(gitlab)} cannot be created: ${message}`,
-        "Check whether the discussion is locked.",
-        { why: "comment_refused", number },
-      ),
+  const toComment = ({ id, body, author, created_at, system }: z.infer<typeof NOTE>): ServerComment => ({
+    id,
+    url: `${url}#note_${id}`,
+    author: author?.username ?? "unknown",
+    body,
+    at: created_at ?? null,
+    isSystem: system === true,
   });
+  return {
+    api: gitlab.api,
+    number,
+    subject: name,
+    location: projectName(gitlab),
+    maxLength: MAX_BODY_LENGTH,
+    path: `${path}/notes`,
+    pathOf: (id) => `${path}/notes/${id}`,
+    async list() {
+      const all = await gitlab.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
+      if (all !== null) return all.map(toComment);
+      await requireSubject(gitlab, on);
+      throw writeDenied(gitlab, `read the comments of ${name}`);
+    },
+    parse: (made, what) => toComment(gitlab.api.parse(made, NOTE, what)),
+    denied: (what) => writeDenied(gitlab, what),
+  };
 }
 
 const NOTE = z.object({

@@ -9,14 +9,11 @@ import { requireNumber, subjectNumber } from "./body-text.ts";
 import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
   type GitlabProject,
-  addComment,
+  commentsOf,
   createIssue,
-  deleteComment,
-  findComment,
   findIssue,
   projectName,
   projectPath,
-  readComments,
   readIssue,
   readProject,
   setLabels,
@@ -30,6 +27,7 @@ import {
   readReviews,
   updateMergeRequest,
 } from "./gitlab-merge-requests.ts";
+import { addServerComment, deleteServerComment, findServerComment, readServerComments } from "./server-comments.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
 /** GitLab, or a self-hosted server. Pull requests of the Forge interface are merge requests here. */
@@ -48,13 +46,13 @@ export function openGitlabForge(options: ServerForgeOptions): Forge {
     lateMs: LATE_MS,
     marked: (mark) => openGitlabForge({ ...options, transport: transport.marked(mark) }),
     getIssue: (number) => numbered(number, () => readIssue(gitlab, number)),
-    issueComments: (number) => numbered(number, () => readComments(gitlab, number)),
+    issueComments: (number) => numbered(number, () => readServerComments(commentsOf(gitlab, number))),
     createIssue: async (issue) => await createIssue(gitlab, issue),
     findIssue: async (key) => await findIssue(gitlab, key),
     setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(gitlab, on, labels)),
-    findComment: (on, key) => numbered(subjectNumber(on), () => findComment(gitlab, on, key)),
-    comment: (on, comment) => numbered(subjectNumber(on), () => addComment(gitlab, on, comment)),
-    deleteComment: (on, key) => numbered(subjectNumber(on), () => deleteComment(gitlab, on, key)),
+    findComment: (on, key) => numbered(subjectNumber(on), () => findServerComment(commentsOf(gitlab, on), key)),
+    comment: (on, comment) => numbered(subjectNumber(on), () => addServerComment(commentsOf(gitlab, on), comment)),
+    deleteComment: (on, key) => numbered(subjectNumber(on), () => deleteServerComment(commentsOf(gitlab, on), key)),
     defaultBranch: () => findDefaultBranch(gitlab),
     findPullRequest: (branch) => findMergeRequest(gitlab, branch),
     getPullRequest: (number) => numbered(number, () => getMergeRequest(gitlab, number)),
