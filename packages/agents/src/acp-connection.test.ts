@@ -15,7 +15,7 @@ describe("answer permission", () => {
       });
     const shell = { kind: "execute", title: "rm -rf /" };
 
-    test("with yolo all is allowed, once rather than always", () => {
+    test("yolo allows every request, once rather than always", () => {
       const allowed = { outcome: { outcome: "selected", optionId: "id-allow_once" }, denied: null };
       expect(ask(shell, true)).toEqual(allowed);
       expect(ask(shell, true, options.slice(0, 1)).outcome).toEqual({
@@ -24,7 +24,7 @@ describe("answer permission", () => {
       });
     });
 
-    test("without, only edits of files in the worktree", () => {
+    test("without yolo only edits of files in the worktree are allowed", () => {
       const edit = (...paths: readonly string[]) => ({ kind: "edit", locations: paths.map((path) => ({ path })) });
       expect(ask(edit("/tree/a", "/tree/b"), false).denied).toBeNull();
       expect(ask(edit("/tree/a", "/etc/b"), false).denied).toBe("edit");
@@ -100,7 +100,7 @@ describe("classify", () => {
       expect(ended(end, change)).toMatchObject({ kind: "failed", cause });
     });
 
-    test("a denied action is not a success, and no answer is not one either", () => {
+    test("a denied action and a missing answer are not a success", () => {
       const answered: AcpResult = { kind: "answered", stopReason: "end_turn" };
       expect(ended(answered, { denied: ["rm"] })).toMatchObject({
         cause: "permission_denied",
@@ -124,8 +124,8 @@ describe("classify", () => {
 });
 
 describe("worktree files", () => {
-  describe("files through us", () => {
-    test("are those of the worktree, wherever a name or a link leads", ({ onTestFinished }) => {
+  describe("file access through Holdfast", () => {
+    test("reaches only files of the worktree, through any name or link", ({ onTestFinished }) => {
       const folder = realpathSync(scratchDirectory(onTestFinished));
       const tree = join(folder, "tree");
       mkdirSync(join(tree, ".git"), { recursive: true });

@@ -21,14 +21,14 @@ describe("acp", () => {
     const code = `import { agent, ndJsonStream, RequestError } from ${JSON.stringify(SDK)};
 import { appendFileSync, existsSync, writeFileSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
-const tell = (client, update) => client.notify("session/update", { sessionId: "s1", update });
-const say = (client, text) => tell(client, { sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
-const pay = (client, amount) => tell(client, { sessionUpdate: "usage_update", used: 1, size: 2, cost: { amount, currency: "USD" } });
+const notify = (client, update) => client.notify("session/update", { sessionId: "s1", update });
+const say = (client, text) => notify(client, { sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
+const pay = (client, amount) => notify(client, { sessionUpdate: "usage_update", used: 1, size: 2, cost: { amount, currency: "USD" } });
 let cancelled; const cancel = new Promise((resolve) => (cancelled = resolve));
 agent({ name: "tiny" })
   .onRequest("initialize", () => ({ protocolVersion: 1, agentInfo: { name: "${parts.name ?? "tiny"}", version: "1" }, agentCapabilities: ${parts.capabilities} }))
   .onRequest("session/new", () => ({ sessionId: "s1" }))
-  .onRequest("session/load", async ({ client }) => { ${parts.load ?? ""} await say(client, "an old word"); await pay(client, 0.5); return {}; })
+  .onRequest("session/load", async ({ client }) => { ${parts.load ?? ""} await say(client, "an old text"); await pay(client, 0.5); return {}; })
   .onRequest("session/resume", () => ({}))
   .onRequest("session/prompt", async ({ client, params }) => { ${parts.prompt} })
   .onNotification("session/cancel", () => cancelled())
@@ -54,7 +54,7 @@ agent({ name: "tiny" })
       assertGone(task.mark);
     });
 
-    test("one that is deaf to it is ended all the same", async ({ onTestFinished }) => {
+    test("an agent that ignores the cancellation is ended as well", async ({ onTestFinished }) => {
       const prompt = `writeFileSync("up", ""); await new Promise(() => setInterval(() => {}, 1000));`;
       const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt });
       const { task, abort } = prepareCall({ cwd }, { model });
@@ -65,7 +65,7 @@ agent({ name: "tiny" })
       assertGone(task.mark);
     });
 
-    test("one that is ended for its silence hangs, also when it then answers that it was cancelled", async ({
+    test("an agent that is ended for silence hangs, also when it then answers that it was cancelled", async ({
       onTestFinished,
     }) => {
       const answer = `process.once("SIGTERM", () => { writeFileSync("asked", ""); resolve({ stopReason: "cancelled" }); })`;
@@ -166,12 +166,12 @@ agent({ name: "tiny" })
     });
 
     test("what a loaded session replays is neither reported nor counted", async ({ onTestFinished }) => {
-      const prompt = `await say(client, "a new word"); await pay(client, 0.75); ${END}`;
+      const prompt = `await say(client, "a new text"); await pay(client, 0.75); ${END}`;
       const { cwd, model } = write(onTestFinished, { capabilities: "{ loadSession: true }", prompt });
       const { task, events } = prepareCall({ cwd }, { model, session: "s1" });
       const outcome = await agent.run(task);
-      expect(outcome).toMatchObject({ kind: "completed", text: "a new word", usage: { microUsd: 250_000 } });
-      expect(events.filter(({ kind }) => kind === "text")).toEqual([{ kind: "text", text: "a new word" }]);
+      expect(outcome).toMatchObject({ kind: "completed", text: "a new text", usage: { microUsd: 250_000 } });
+      expect(events.filter(({ kind }) => kind === "text")).toEqual([{ kind: "text", text: "a new text" }]);
     });
 
     test.for([
@@ -185,8 +185,8 @@ agent({ name: "tiny" })
       async ([, capabilities, replayed, sent], { onTestFinished }) => {
         const [first, second] = replayed.split("#");
         const user = (text: string) =>
-          `await tell(client, { sessionUpdate: "user_message_chunk", content: { type: "text", text: ${JSON.stringify(text)} } });`;
-        const old = `${[first, `#${second}`].map((text) => user(text ?? "")).join(" ")} await say(client, "an old word");`;
+          `await notify(client, { sessionUpdate: "user_message_chunk", content: { type: "text", text: ${JSON.stringify(text)} } });`;
+        const old = `${[first, `#${second}`].map((text) => user(text ?? "")).join(" ")} await say(client, "an old text");`;
         const { cwd, model } = write(onTestFinished, {
           capabilities,
           load: replayed.startsWith("LATER") ? `setTimeout(async () => { ${old} }, 100);` : old,
@@ -198,13 +198,13 @@ agent({ name: "tiny" })
       },
     );
 
-    test("one that cannot load a session has lost it", async ({ onTestFinished }) => {
+    test("an agent that cannot load a session has lost it", async ({ onTestFinished }) => {
       const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt: END });
       const outcome = await agent.run(prepareCall({ cwd }, { model, session: "s1" }).task);
       expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", session: "s1" });
     });
 
-    test("writes through us into the worktree, and not beside it", async ({ onTestFinished }) => {
+    test("an agent writes through Holdfast into the worktree, and not outside of it", async ({ onTestFinished }) => {
       const prompt = `const { sessionId } = params; const where = process.cwd();
       const write = (path) => client.request("fs/write_text_file", { sessionId, path, content: "x" });
       await write(where + "/inside"); const no = await write(where + "-outside").catch((error) => error.message);
@@ -220,7 +220,7 @@ agent({ name: "tiny" })
       "a tool call that it announces %s its permission request is reported once",
       async (when, { onTestFinished }) => {
         const call = `{ toolCallId: "t1", kind: "execute", title: "ls" }`;
-        const announce = `await tell(client, { sessionUpdate: "tool_call", ...${call} });`;
+        const announce = `await notify(client, { sessionUpdate: "tool_call", ...${call} });`;
         const ask = `await client.request("session/request_permission", { sessionId: "s1", toolCall: ${call}, options: [{ optionId: "y", kind: "allow_once", name: "y" }] });`;
         const steps = { before: announce + ask, after: ask + announce, "only by": ask }[when];
         const { cwd, model } = write(onTestFinished, { capabilities: "{}", prompt: `${steps} ${END}` });
@@ -230,7 +230,7 @@ agent({ name: "tiny" })
       },
     );
 
-    test("one that does not leave after its answer has completed", async ({ onTestFinished }) => {
+    test("an agent that does not exit after its answer has completed", async ({ onTestFinished }) => {
       const { cwd, model } = write(onTestFinished, {
         capabilities: "{}",
         prompt: `setInterval(() => {}, 1000); await say(client, "done"); ${END}`,
@@ -250,7 +250,7 @@ agent({ name: "tiny" })
   const gone = REAL_GEMINI.kind === "absent" ? ` (${REAL_GEMINI.why})` : "";
 
   test.skipIf(gone !== "")(
-    `the real one may edit without yolo, and no more${gone}`,
+    `the real agent may edit without yolo, and nothing more${gone}`,
     { timeout: 600_000 },
     async (context) => {
       const steps = [
@@ -277,7 +277,7 @@ describe("read update", () => {
         INITIAL_ACP_STATE,
       );
 
-    test("the last words are those after the last tool call", () => {
+    test("the final text is the text after the last tool call", () => {
       const tool = { sessionUpdate: "tool_call", kind: "edit", title: "Writing" };
       expect(heard([chunk("I will "), chunk("write."), tool, chunk("All "), chunk("done.")]).text).toBe("All done.");
       expect(heard([chunk("Writing now."), tool]).text).toBe("Writing now.");
@@ -292,7 +292,7 @@ describe("read update", () => {
       expect(heard([cost(3, "credits")]).cost).toBeNull();
     });
 
-    test("what is not known changes nothing", () => {
+    test("unknown updates change nothing", () => {
       for (const update of [{}, { sessionUpdate: "from_the_future", content: 1 }, chunk("")])
         expect(readUpdate(INITIAL_ACP_STATE, update)).toEqual({ state: INITIAL_ACP_STATE, events: [] });
     });
@@ -305,14 +305,22 @@ describe("usage", () => {
     const answer = { usage: { inputTokens: 30, outputTokens: 4, cachedReadTokens: 6, totalTokens: 40 } };
 
     test.each([
-      ["nothing told", nothing, [null, null, null]],
-      ["cached tokens beside the input", { ...nothing, answer }, [36, 4, null]],
-      ["and within it", { ...nothing, answer: { usage: { ...answer.usage, totalTokens: 34 } } }, [30, 4, null]],
+      ["nothing reported", nothing, [null, null, null]],
+      ["cached tokens in addition to the input", { ...nothing, answer }, [36, 4, null]],
+      [
+        "cached tokens included in the input",
+        { ...nothing, answer: { usage: { ...answer.usage, totalTokens: 34 } } },
+        [30, 4, null],
+      ],
       ["a resumed session: turn or session is unknown", { ...nothing, answer, isNew: false }, [null, null, null]],
-      ["one that tells its last request only", { ...nothing, answer, agent: "OpenCode" }, [null, null, null]],
-      ["money of a new session", { ...nothing, costNow: 70 }, [null, null, 70]],
-      ["less what it had cost before", { ...nothing, isNew: false, costBefore: 50, costNow: 70 }, [null, null, 20]],
-      ["which was not told", { ...nothing, isNew: false, costNow: 70 }, [null, null, null]],
+      ["an agent that reports only its last request", { ...nothing, answer, agent: "OpenCode" }, [null, null, null]],
+      ["the cost of a new session", { ...nothing, costNow: 70 }, [null, null, 70]],
+      [
+        "the cost without the earlier cost of the session",
+        { ...nothing, isNew: false, costBefore: 50, costNow: 70 },
+        [null, null, 20],
+      ],
+      ["the earlier cost is unknown", { ...nothing, isNew: false, costNow: 70 }, [null, null, null]],
     ])("%s", (_, given, [inputTokens, outputTokens, microUsd]) => {
       expect(acpUsage(given)).toEqual({ inputTokens, outputTokens, microUsd });
     });

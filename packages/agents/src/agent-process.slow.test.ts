@@ -96,7 +96,7 @@ async function prepareScripted(later: Later): Promise<Pick<AgentTask, "cwd" | "e
 
 describe.skipIf(NEEDS_PROC() !== null)("an agent whose Holdfast was killed", () => {
   test.for(ROWS)(
-    "$name ends with its supervisor, with all that it started, and not while that is only stopped",
+    "$name ends with its supervisor and all processes that it started, but not while the supervisor is only stopped",
     { timeout: 600_000 },
     async (row, { skip, onTestFinished, annotate }) => {
       const found = row.program === null ? null : findRealAgent(row.program);
@@ -117,7 +117,7 @@ describe.skipIf(NEEDS_PROC() !== null)("an agent whose Holdfast was killed", () 
     },
   );
 
-  test("a supervisor that ends in order leaves no watchdog, and one whose watchdog was killed starts another", async ({
+  test("a supervisor that exits normally leaves no watchdog, and one whose watchdog was killed starts another", async ({
     onTestFinished,
   }) => {
     const given = ownScene(onTestFinished, "touch one; while [ ! -e go ]; do sleep 0.05; done; sleep 600");
@@ -137,7 +137,7 @@ describe.skipIf(NEEDS_PROC() !== null)("an agent whose Holdfast was killed", () 
     await until(() => watchdogsOf(orderly).length === 0);
   });
 
-  test("a terminal's signals to the whole group, and a kill of it, leave the watchdog at its work", async ({
+  test("the watchdog survives signals of a terminal to the whole group, and a kill of the group", async ({
     onTestFinished,
   }) => {
     const given = ownScene(onTestFinished, "touch one; setsid sleep 600 & wait");

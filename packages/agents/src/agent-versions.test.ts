@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { AGENT_PROGRAMS } from "@holdfast/core/agent";
 import { AGENT_VERSIONS, judgeVersion, upgradeHint } from "./agent-versions.ts";
 
-test("every maker's program has a minimum and a command that upgrades it", () => {
+test("every distributed agent has a minimum version and an upgrade command", () => {
   expect(Object.keys(AGENT_VERSIONS).toSorted()).toEqual([...AGENT_PROGRAMS].toSorted());
   for (const agent of AGENT_PROGRAMS) expect(upgradeHint(agent)).toMatch(/^Upgrade it: npm install -g \S+@latest$/);
 });

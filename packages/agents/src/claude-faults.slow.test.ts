@@ -88,7 +88,7 @@ describe("faults", () => {
 
   const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
 
-  describe(`the real Claude Code and what goes wrong at its provider${why}`, () => {
+  describe(`the real Claude Code with faults of its provider${why}`, () => {
     for (const row of sampleBySeed(FAULTS, 6)) {
       test.skipIf(REAL_CLAUDE.kind === "absent").concurrent(row.name, async ({ onTestFinished }) => {
         const step = { text: "a\nb\nc\nd\n", ...(row.fault === null ? {} : { fault: row.fault }) };
@@ -136,7 +136,7 @@ describe("kills", () => {
   }
 
   test.skipIf(REAL_CLAUDE.kind === "absent")(
-    `killed ${KILLS} times at moments of seed ${SEED}, the work is finished and nothing is counted that was not told${why}`,
+    `killed ${KILLS} times at moments of seed ${SEED}, the work is finished and only reported usage is counted${why}`,
     { timeout: TIMEOUT },
     async ({ onTestFinished }) => {
       const tools = STEPS.map((step) => ({
@@ -153,15 +153,15 @@ describe("kills", () => {
         const { task, isDead } = killedAfter(call.task, lines);
         const outcome = await agent.run(task);
         assertGone(task.mark);
-        const told = server.sent((request) => server.requests.indexOf(request) >= before);
+        const sent = server.sent((request) => server.requests.indexOf(request) >= before);
         const counted = outcome.usage;
-        expect(counted.inputTokens ?? 0).toBeLessThanOrEqual(told.input);
-        expect(counted.outputTokens ?? 0).toBeLessThanOrEqual(told.output);
+        expect(counted.inputTokens ?? 0).toBeLessThanOrEqual(sent.input);
+        expect(counted.outputTokens ?? 0).toBeLessThanOrEqual(sent.output);
         if (outcome.kind === "completed") {
           expect([outcome.text, counted.inputTokens, counted.outputTokens]).toEqual([
             "All done.",
-            told.input,
-            told.output,
+            sent.input,
+            sent.output,
           ]);
         } else {
           // A program that was killed before it wrote anything left no session to resume.

@@ -57,13 +57,13 @@ describe("claude", () => {
     return { inputTokens: usage.inputTokens, outputTokens: usage.outputTokens };
   }
 
-  function told(usage: ModelUsage): ReturnType<typeof tokensOf> {
+  function tokensSent(usage: ModelUsage): ReturnType<typeof tokensOf> {
     return { inputTokens: usage.input + usage.cacheRead + usage.cacheWrite, outputTokens: usage.output };
   }
 
   const MIXED: Partial<ModelUsage> = { input: 70, cacheRead: 11, cacheWrite: 13, output: 7 };
 
-  describe(`the real Claude Code, killed and gone on with${why}`, () => {
+  describe(`the real Claude Code, killed and resumed${why}`, () => {
     real(
       "in the middle of a tool call: none of its processes continue, the same session finishes, every token is counted",
       async ({ onTestFinished }) => {
@@ -77,7 +77,7 @@ describe("claude", () => {
                 { tool: bash("touch up; sleep 30; touch late; sleep 300") },
               ],
             },
-            { match: /go on/, steps: [{ tool: bash("echo two >> a.txt") }, { text: "Finished." }] },
+            { match: /finish it now/, steps: [{ tool: bash("echo two >> a.txt") }, { text: "Finished." }] },
           ],
         });
         const killed = start({ prompt: "begin" });
@@ -87,18 +87,20 @@ describe("claude", () => {
         const first = await killed.outcome;
         assertGone(killed.task.mark);
         expect(first).toMatchObject({ kind: "failed", cause: "killed", instant: false });
-        expect(tokensOf(first)).toEqual(told(server.sent()));
+        expect(tokensOf(first)).toEqual(tokensSent(server.sent()));
         expect(existsSync(join(cwd, "late"))).toBe(false);
 
         const { session } = first;
-        const second = await run({ prompt: "go on", session });
+        const second = await run({ prompt: "finish it now", session });
         expect(second.outcome).toMatchObject({ kind: "completed", text: "Finished.", session });
-        expect(tokensOf(second.outcome)).toEqual(told(server.sent((request) => request.text.includes("go on"))));
+        expect(tokensOf(second.outcome)).toEqual(
+          tokensSent(server.sent((request) => request.text.includes("finish it now"))),
+        );
         expect(second.outcome.usage.microUsd).toBe(2 * (100 * 3 + 20 * 15));
         expect(readFileSync(join(cwd, "a.txt"), "utf8")).toBe("one\ntwo\n");
         expect(existsSync(join(cwd, "late"))).toBe(false);
         // The resumed session contains the interrupted tool call.
-        const asked = server.requests.find((request) => request.text.includes("go on"));
+        const asked = server.requests.find((request) => request.text.includes("finish it now"));
         expect(JSON.stringify(asked?.body["messages"])).toContain("sleep 300");
       },
     );
@@ -111,7 +113,7 @@ describe("claude", () => {
         server.play({
           rules: [
             { match: /begin/, steps: [{ tool: write(join(cwd, "a.txt"), "one\n"), usage: MIXED }, silent] },
-            says("go on"),
+            says("finish it now"),
           ],
         });
         const seen = sight(STREAMED);
@@ -121,20 +123,20 @@ describe("claude", () => {
         const first = await killed.outcome;
         assertGone(killed.task.mark);
         expect(first).toMatchObject({ kind: "failed", cause: "killed" });
-        expect(tokensOf(first)).toEqual(told(server.sent()));
+        expect(tokensOf(first)).toEqual(tokensSent(server.sent()));
         expect(first.usage.microUsd).toBe(null);
 
         const { session } = first;
-        const second = await run({ prompt: "go on", session });
-        expect(second.outcome).toMatchObject({ kind: "completed", text: "go on, said", session });
+        const second = await run({ prompt: "finish it now", session });
+        expect(second.outcome).toMatchObject({ kind: "completed", text: "finish it now, said", session });
         expect(second.outcome.usage).toEqual({ inputTokens: 100, outputTokens: 20, microUsd: 600 });
         expect(readFileSync(join(cwd, "a.txt"), "utf8")).toBe("one\n");
       },
     );
 
     real("before it had a transcript: the session is lost, at once and for nothing", async ({ onTestFinished }) => {
-      const { server, run } = await open({ rules: [says("go on")] }, onTestFinished);
-      const { outcome } = await run({ prompt: "go on", session: "0b54b2e8-0000-4000-8000-000000000000" });
+      const { server, run } = await open({ rules: [says("finish it now")] }, onTestFinished);
+      const { outcome } = await run({ prompt: "finish it now", session: "0b54b2e8-0000-4000-8000-000000000000" });
       expect(outcome).toMatchObject({ kind: "failed", cause: "session_lost", instant: true });
       expect(outcome.usage).toEqual({ inputTokens: 0, outputTokens: 0, microUsd: 0 });
       expect(server.requests).toEqual([]);
@@ -192,7 +194,7 @@ describe("claude", () => {
       const killed = start({ prompt: "two", session: one.outcome.session, forkAt, onEvent: seen.onEvent });
       await seen.promise;
       killAgent(killed.task.mark);
-      expect(tokensOf(await killed.outcome)).toEqual(told(server.sent((request) => request.text === "two")));
+      expect(tokensOf(await killed.outcome)).toEqual(tokensSent(server.sent((request) => request.text === "two")));
     });
 
     real("work of subagents is counted, also of a killed call", async ({ onTestFinished }) => {
@@ -206,7 +208,7 @@ describe("claude", () => {
       const { outcome } = await run({ prompt: "top" });
       expect(outcome).toMatchObject({ kind: "completed" });
       expect(server.sent((request) => request.text.includes("deep work")).output).toBe(500);
-      expect(tokensOf(outcome)).toEqual(told(server.sent()));
+      expect(tokensOf(outcome)).toEqual(tokensSent(server.sent()));
 
       const silent = { text: "a\nb\nc\nd\n", fault: { kind: "silent" } } as const;
       server.play({ rules: [deep, { match: /again/, steps: [top, silent] }] });
@@ -227,7 +229,7 @@ describe("claude", () => {
       const after = await killed.outcome;
       const asked = server.requests.slice(before);
       expect(asked.map((request) => request.usage.output).toSorted()).toEqual([1, 20, 500]);
-      expect(tokensOf(after)).toEqual(told(server.sent((request) => asked.includes(request))));
+      expect(tokensOf(after)).toEqual(tokensSent(server.sent((request) => asked.includes(request))));
     });
   });
 
@@ -235,7 +237,7 @@ describe("claude", () => {
   const REMOVE = `node -e 'require("fs").rmSync("a.txt")'`;
   const UNPAIRED = "messages.3: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1";
 
-  describe(`what the real Claude Code may do, and what it lacks${why}`, () => {
+  describe(`permissions and missing requirements of the real Claude Code${why}`, () => {
     real("without yolo it edits, and what was denied is no success", async ({ onTestFinished }) => {
       const { cwd, server, run } = await open({ rules: [] }, onTestFinished);
       const edit = { tool: write(join(cwd, "a.txt"), "one\n") };

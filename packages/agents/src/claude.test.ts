@@ -30,7 +30,7 @@ describe("argv", () => {
   const FORK = ["--resume", "old", "--fork-session", "--resume-session-at", "message", "--session-id", "new"];
   const EDITS = ["--permission-mode", "acceptEdits"];
 
-  test("a new session gets the id that was chosen, and only edits are free", () => {
+  test("a new session gets the chosen id, and only edits are allowed", () => {
     expect(claudeArgs({ task: TASK, session: "new", extra: [] })).toEqual([...ALWAYS, ...EDITS, "--session-id", "new"]);
   });
 
@@ -66,7 +66,7 @@ describe("argv", () => {
     ]);
   });
 
-  test("the user's own arguments, and a way to ask that takes the place of ours", () => {
+  test("the user's own arguments are appended, and a permission mode replaces ours", () => {
     const args = (extra: readonly string[]) => claudeArgs({ task: { ...TASK, yolo: true }, session: "new", extra });
     expect(args(["--disallowedTools", "WebFetch"]).join(" ")).toContain(
       "--dangerously-skip-permissions --disallowedTools WebFetch --session-id new",
@@ -99,7 +99,7 @@ describe("reader", () => {
       ),
   );
 
-  test("no line is a crash, and none of them is taken for a success", () => {
+  test("no line crashes the reader or counts as a success", () => {
     fc.assert(
       fc.property(fc.array(hostile, { maxLength: 10 }), (lines) => {
         const state = lines.reduce((before, line) => readClaudeLine(before, line).state, INITIAL_CLAUDE_STATE);
@@ -123,7 +123,7 @@ describe("reader", () => {
     expect(read({ ...line, parent_tool_use_id: "toolu_1" }).events).toEqual([tool]);
   });
 
-  test("a synthetic message of the program is no work, and its error is kept until an answer comes", () => {
+  test("a synthetic message of the program is not work, and its error is kept until an answer comes", () => {
     const synthetic = { model: "<synthetic>", content: [{ type: "text", text: "API Error" }], usage: {} };
     const failed = { type: "assistant", uuid: "u", error: "overloaded", message: synthetic };
     expect(read(failed).events).toEqual([]);
@@ -169,7 +169,7 @@ describe("reader", () => {
     });
   });
 
-  test("a login is missing only where the program says so", () => {
+  test("a login is missing only if the program reports it", () => {
     const login = (text: string) => parseLoginStatus({ stdout: Buffer.from(text) })?.problem ?? null;
     expect(login('{"loggedIn": false}')).toBe("Claude Code is not logged in");
     for (const text of ['{"loggedIn": true}', "", "error: unknown command", "[]"]) expect(login(text)).toBe(null);
@@ -177,18 +177,18 @@ describe("reader", () => {
 });
 
 describe("usage", () => {
-  interface Told {
+  interface TestMessage {
     readonly id: string;
     readonly input: number;
     readonly output: number;
   }
 
-  function usage({ input, output }: Omit<Told, "id">) {
+  function usage({ input, output }: Omit<TestMessage, "id">) {
     return { input_tokens: input, cache_read_input_tokens: 0, cache_creation_input_tokens: 0, output_tokens: output };
   }
 
   /** A message as the program prints it: its start, a block or two with a placeholder, its end. */
-  function printed({ id, input, output }: Told): readonly object[] {
+  function printed({ id, input, output }: TestMessage): readonly object[] {
     const message = { id, model: "m", content: [{ type: "text", text: "x" }], usage: usage({ input, output: 1 }) };
     return [
       { type: "stream_event", event: { type: "message_start", message } },
@@ -198,7 +198,7 @@ describe("usage", () => {
     ];
   }
 
-  function written({ id, input, output }: Told): object {
+  function written({ id, input, output }: TestMessage): object {
     return { type: "assistant", message: { id, model: "m", usage: usage({ input, output }) } };
   }
 
@@ -210,7 +210,7 @@ describe("usage", () => {
     return claudeUsage({ state, added: () => [more.added ?? ""], costBefore: () => more.costBefore ?? 0 });
   }
 
-  function sumOf(messages: readonly Told[]) {
+  function sumOf(messages: readonly TestMessage[]) {
     const inputTokens = messages.reduce((sum, { input }) => sum + input, 0);
     return { inputTokens, outputTokens: messages.reduce((sum, { output }) => sum + output, 0) };
   }
@@ -255,7 +255,7 @@ describe("usage", () => {
     );
   });
 
-  test("results count what came before them; what comes after is counted by message", () => {
+  test("results count the messages before them; later messages are counted one by one", () => {
     fc.assert(
       fc.property(fc.array(messages, { minLength: 1, maxLength: 3 }), messages, (closed, open) => {
         const lines = closed.flatMap((some) => [...some.flatMap(printed), result(some)]);
@@ -268,22 +268,22 @@ describe("usage", () => {
     );
   });
 
-  function result(some: readonly Told[]): object {
+  function result(some: readonly TestMessage[]): object {
     const { inputTokens, outputTokens } = sumOf(some);
     const since = { m: { inputTokens, outputTokens, costUSD: 0.001, costBasis: "list" } };
     // The result's own `usage` omits subagents.
     return { type: "result", subtype: "success", is_error: false, usage: {}, model_usage_since_last_result: since };
   }
 
-  test("a call that never heard from the model does not say", () => {
+  test("a call without a response of the model reports no usage", () => {
     expect(count([])).toEqual({ inputTokens: null, outputTokens: null, microUsd: null });
   });
 
-  test("versions that do not itemize: the cost is what was added to the session's, where the session keeps one", () => {
+  test("for versions without itemized usage, the cost is the increase of the session's cost, if the session records one", () => {
     const old = { type: "result", subtype: "success", is_error: false, usage: usage({ input: 5, output: 2 }) };
-    const told = { ...old, total_cost_usd: 0.003 };
-    expect(count([told])).toEqual({ inputTokens: 5, outputTokens: 2, microUsd: 3000 });
-    expect(count([told], { costBefore: 0.001 })).toEqual({ inputTokens: 5, outputTokens: 2, microUsd: 2000 });
+    const withCost = { ...old, total_cost_usd: 0.003 };
+    expect(count([withCost])).toEqual({ inputTokens: 5, outputTokens: 2, microUsd: 3000 });
+    expect(count([withCost], { costBefore: 0.001 })).toEqual({ inputTokens: 5, outputTokens: 2, microUsd: 2000 });
     expect(count([old])).toEqual({ inputTokens: 5, outputTokens: 2, microUsd: null });
   });
 
@@ -297,7 +297,7 @@ describe("usage", () => {
 
 describe("sessions", () => {
   const why = REAL_CLAUDE.kind === "absent" ? ` (${REAL_CLAUDE.why})` : "";
-  const SECRET = "a-secret-that-nobody-keeps";
+  const SECRET = "a-secret-that-is-never-stored";
 
   describe.skipIf(REAL_CLAUDE.kind === "absent")(`the real Claude Code's record of a session${why}`, () => {
     test("is read masked with its last message; written back, the session resumes from there", async ({
@@ -349,7 +349,7 @@ describe("sessions", () => {
     });
   });
 
-  test("the last message is one of the model's own, in the main line", () => {
+  test("the last message is a message of the model, in the main conversation", () => {
     const line = (uuid: string, more: object = {}) =>
       JSON.stringify({ type: "assistant", uuid, message: { model: "m" }, ...more });
     const text = [
@@ -367,7 +367,7 @@ describe("sessions", () => {
 describe("transcript place", () => {
   const CALL = { session: "0b54", cwd: "/home/me/my_project.x" };
 
-  test("under the home directory, or where CLAUDE_CONFIG_DIR says", () => {
+  test("is under the home directory, or in CLAUDE_CONFIG_DIR", () => {
     expect(locateTranscript({ ...CALL, env: { HOME: "/home/me" } }).file).toBe(
       "/home/me/.claude/projects/-home-me-my-project-x/0b54.jsonl",
     );
@@ -375,7 +375,7 @@ describe("transcript place", () => {
     expect(locateTranscript({ ...CALL, env }).file).toBe("/config/projects/-home-me-my-project-x/0b54.jsonl");
   });
 
-  test("a session that was begun in another directory is found", () => {
+  test("a session that began in another directory is found", () => {
     const env = { CLAUDE_CONFIG_DIR: scratchDirectory(onTestFinished) };
     const place = locateTranscript({ ...CALL, env });
     expect(findTranscript(place)).toBe(null);

@@ -73,13 +73,13 @@ describe("cli agent", () => {
     events.flatMap((event) => (event.kind === "session" ? [event.id] : []));
 
   test("the session is reported once, before the program starts; the plan's environment is the child's", async () => {
-    const { start, cwd, env } = scene('[ -e told ] || exit 9; echo "session $2"; echo "end $TOY"');
+    const { start, cwd, env } = scene('[ -e reported ] || exit 9; echo "session $2"; echo "end $TOY"');
     const events: AgentEvent[] = [];
     const { outcome, task } = start({
       env: { ...env, TOY: "from the task" },
       onEvent(event) {
         events.push(event);
-        if (event.kind === "session") writeFileSync(join(cwd, "told"), "");
+        if (event.kind === "session") writeFileSync(join(cwd, "reported"), "");
       },
     });
     expect(await outcome).toMatchObject({ kind: "completed", text: "from the plan", usage: { inputTokens: 2 } });
@@ -106,7 +106,7 @@ describe("cli agent", () => {
   });
 
   test.each([{ session: "../../x" }, { session: "--yolo" }, { session: "s1", forkAt: "--yolo" }])(
-    "an id that is not a session id is lost and becomes no argument: %j",
+    "an id that is not a session id counts as a lost session and becomes no argument: %j",
     async (ids) => {
       const { start, cwd } = scene("touch started; echo end ok");
       const { outcome } = start(ids);
@@ -115,7 +115,7 @@ describe("cli agent", () => {
     },
   );
 
-  test("a refusal starts nothing and costs nothing", async () => {
+  test("a rejected plan starts no process and costs nothing", async () => {
     const refuse = (call: CliCall) =>
       ({ kind: "refused", cause: "session_lost", message: `no ${call.session}`, hint: null, until: null }) as const;
     const { start, cwd } = scene("touch started", { plan: refuse });
@@ -125,7 +125,7 @@ describe("cli agent", () => {
     expect([existsSync(join(cwd, "started")), events]).toEqual([false, []]);
   });
 
-  test("an agent that cannot fork does not continue as if it had", async () => {
+  test("an agent that cannot fork does not continue the session instead", async () => {
     const { start, cwd } = scene("touch started; echo end ok");
     expect(await start({ session: "old", forkAt: "m" }).outcome).toMatchObject({
       cause: "session_lost",
@@ -134,7 +134,7 @@ describe("cli agent", () => {
     expect(existsSync(join(cwd, "started"))).toBe(false);
   });
 
-  test("the program behind a wrapper is what is started", async () => {
+  test("a program behind a wrapper is started directly", async () => {
     const { start, folder } = scene("echo end wrapper", {
       native: (path) => [path.replace(/toy$/, "native"), "first"],
     });
@@ -221,7 +221,7 @@ describe("judge end", () => {
     survivors: fc.option(fc.constant("7 (sh)"), { nil: null }),
   }) satisfies fc.Arbitrary<Partial<AgentExit>>;
 
-  test("nothing but a terminal event, exit 0 and nothing left running is a success", () => {
+  test("only a terminal event, exit 0 and no process left running is a success", () => {
     fc.assert(
       fc.property(fc.constantFrom(COMPLETED, REFUSED, { kind: "open" } as const), anyExit, (end, exit) => {
         const clean = exit.kind === "exited" && exit.code === 0 && exit.survivors === null;
@@ -230,7 +230,7 @@ describe("judge end", () => {
     );
   });
 
-  test("the agent's report takes precedence over its exit code, and our reason to end it over both", () => {
+  test("the agent's report takes precedence over its exit code, and our reason for the stop over both", () => {
     expect(judge(REFUSED, { code: 1 })).toMatchObject({ cause: "overload", message: "busy" });
     expect(judge(REFUSED)).toMatchObject({ cause: "overload" });
     expect(judge(REFUSED, { kind: "idle" })).toMatchObject({ cause: "hang" });
@@ -239,7 +239,7 @@ describe("judge end", () => {
     expect(judge({ kind: "open" })).toMatchObject({ cause: "crash", message: "Toy ended without a result" });
   });
 
-  test("silence is explained by what the agent reported to wait for, any other end is not", () => {
+  test("only silence is explained by what the agent waits for", () => {
     const waiting: CliResult = { ...REFUSED, kind: "waiting" };
     expect(judge(waiting, { kind: "idle" })).toMatchObject({ cause: "overload", message: "busy" });
     expect(judge(waiting, { kind: "idle", survivors: "7 (sh)" })).toMatchObject({ cause: "hang" });
@@ -248,7 +248,7 @@ describe("judge end", () => {
     expect(judge(waiting)).toMatchObject({ cause: "crash" });
   });
 
-  test("instant is what ended soon and before any work was seen", () => {
+  test("an end is instant if it came soon and before any work", () => {
     expect(judge({ kind: "open" }, { code: 1, milliseconds: 900 }, false)).toMatchObject({ instant: true });
     expect(judge({ kind: "open" }, { code: 1, milliseconds: 900 }, true)).toMatchObject({ instant: false });
     expect(judge({ kind: "open" }, { code: 1 }, false)).toMatchObject({ instant: false });
@@ -269,27 +269,27 @@ describe("choose session", () => {
       expect(newSessionId({ ...CALL, ...change }, () => false)).not.toBe(id);
   });
 
-  test("one that was used is passed over", () => {
+  test("a used session id is skipped", () => {
     const first = newSessionId(CALL, () => false);
     const second = newSessionId(CALL, (id) => id === first);
     expect(second).toMatch(UUID);
     expect(second).not.toBe(first);
   });
 
-  test("it says of which kind it is", () => {
+  test("the id shows the kind of the session", () => {
     expect(newSessionId(CALL, () => false, "5")).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-a/);
   });
 });
 
 describe("waiting watch", () => {
-  test("only lines that say that it waits bring it to an end, however many they are", async () => {
+  test("only lines that report waiting end the agent, however many they are", async () => {
     const watch = createWaitTimeout(40);
     const busy = setInterval(() => watch.line(true), 5);
     watch.signal.addEventListener("abort", () => clearInterval(busy));
     while (!watch.signal.aborted) await pause(5);
   });
 
-  test("another line calls it off, and so does the end", async () => {
+  test("another line cancels the timer, and so does the end", async () => {
     const watch = createWaitTimeout(20);
     watch.line(true);
     watch.line(false);
@@ -300,14 +300,14 @@ describe("waiting watch", () => {
     expect(watch.signal.aborted).toBe(false);
   });
 
-  test("without a time there is no end", async () => {
+  test("without a limit there is no end", async () => {
     const watch = createWaitTimeout(null);
     watch.line(true);
     await pause(30);
     expect(watch.signal.aborted).toBe(false);
   });
 
-  test("the third prompt in a row that is too long is the end, but not with a tool call in between", () => {
+  test("the third prompt in a row that is too long ends the call, unless a tool call is in between", () => {
     const watch = createWaitTimeout(null);
     for (let count = 0; count < 5; count += 1) {
       watch.overflow();
@@ -324,7 +324,7 @@ describe("permission args", () => {
   const join = (...extra: readonly string[]) =>
     permissionArgs({ ours: ["--yolo"], extra, words: ["--yolo", "--approval-mode"] }).join(" ");
 
-  test("what the user gives follows ours, or takes its place", () => {
+  test("the user's arguments follow ours, or replace them", () => {
     expect(join()).toBe("--yolo");
     expect(join("--sandbox")).toBe("--yolo --sandbox");
     expect(join("--approval-mode", "plan")).toBe("--approval-mode plan");

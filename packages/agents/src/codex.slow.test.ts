@@ -154,7 +154,7 @@ describe("faults", () => {
       expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "network" });
     });
 
-    test("a prompt that it does not take is too long", async (context) => {
+    test("a prompt that it rejects as too long is context_too_long", async (context) => {
       const { agent, cwd } = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
       const { task } = prepareCall({ cwd }, { prompt: "é".repeat(2_500_000) });
       expect(await agent.run(task)).toMatchObject({ kind: "failed", cause: "context_too_long" });
@@ -202,7 +202,7 @@ describe("killed", () => {
   function play(step: ModelStep) {
     return {
       rules: [
-        { match: /go on/, steps: FINISH },
+        { match: /finish it now/, steps: FINISH },
         { match: /begin/, steps: [EDIT, step] },
       ],
     };
@@ -248,7 +248,7 @@ describe("killed", () => {
       const again = await killAt(scene, () => moment(scene), killed.session);
       expect(again.session).toBe(killed.session);
       const before = scene.server.sent();
-      const { task, events } = prepareCall(scene, { prompt: "go on", session: killed.session });
+      const { task, events } = prepareCall(scene, { prompt: "finish it now", session: killed.session });
       const outcome = await scene.agent.run(task);
       expect(outcome).toMatchObject({ kind: "completed", text: "All done.", session: killed.session });
       expect(outcome.usage).toMatchObject(spent(before, scene));
@@ -256,7 +256,7 @@ describe("killed", () => {
       expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("by a tool\ntwo\n");
     });
 
-    test("a session that is not there any more is lost, and nothing is spent", async (context) => {
+    test("a session that no longer exists is lost, and nothing is spent", async (context) => {
       const scene = await openCodexScene({ script: { rules: [] }, later: context.onTestFinished });
       const first = await scene.agent.run(prepareCall(scene, {}).task);
       const session = first.session ?? "";
@@ -267,7 +267,7 @@ describe("killed", () => {
       expect(scene.server.requests).toHaveLength(length);
     });
 
-    test("a history that the provider refuses is lost, a refusal in the middle is not", async (context) => {
+    test("a history that the provider rejects is a lost session, a rejection in the middle is not", async (context) => {
       const fault = { kind: "status", status: 400, message: "bad history" } as const;
       const script = {
         rules: [

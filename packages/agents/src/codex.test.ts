@@ -19,7 +19,7 @@ import {
 } from "./codex.ts";
 
 describe("argv", () => {
-  test("a new session, as it may act", () => {
+  test("a new session, with its permissions", () => {
     expect(codexArgs({ task: { model: "gpt-5.5", yolo: true, session: null }, extra: [] }).join(" ")).toBe(
       "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --model gpt-5.5 -",
     );
@@ -31,12 +31,12 @@ describe("argv", () => {
     );
   });
 
-  test("a log that was asked for is left alone", () => {
+  test("a log setting of the user stays", () => {
     expect(codexEnv({ RUST_LOG: "debug" })).toEqual({});
     expect(Object.keys(codexEnv({}))).toEqual(["RUST_LOG"]);
   });
 
-  test("behind npm's wrapper stands the program; anything else is the program", (context) => {
+  test("npm's wrapper leads to the program; any other path is the program", (context) => {
     const root = scratchDirectory(context.onTestFinished);
     const at = (path: string) => join(root, path);
     const start = (path: string) => findNativeBinary(path).join(" ");
@@ -66,7 +66,7 @@ describe("argv", () => {
 });
 
 describe("reader", () => {
-  test("no line harms the reader, and none that it does not know changes what was read", () => {
+  test("no line crashes the reader, and an unknown line changes nothing", () => {
     const strange = fc.oneof(
       fc.string(),
       fc.json(),
@@ -98,7 +98,7 @@ describe("reader", () => {
     expect(responses).toEqual([undefined, "more", "more"]);
   });
 
-  test("a failed request is over when work continues", () => {
+  test("a failed request is resolved when work continues", () => {
     const trouble = readCodexLine(
       INITIAL_CODEX_STATE,
       JSON.stringify({ type: "error", message: "Reconnecting... 1/5" }),
@@ -110,7 +110,7 @@ describe("reader", () => {
     expect(next.waiting).toBeUndefined();
   });
 
-  test("answers are counted once each, wherever a killed call broke off", () => {
+  test("each answer is counted once, wherever a killed call ended", () => {
     const anyAnswers = fc.uniqueArray(
       fc.record({ id: fc.uuid(), input: fc.nat(), output: fc.nat(), cached: fc.nat() }),
       {
@@ -180,7 +180,7 @@ describe("classify", () => {
     expect(classify({}, { stderr: busy })).toEqual({ kind: "open" });
   });
 
-  test("a denial stands in the log alone", () => {
+  test("only the log shows a denial", () => {
     const stderr =
       "2026 ERROR codex_core::tools::router: error=patch rejected: outside; rejected by user approval settings\n";
     expect(classify({ end: "completed", text: "Done." }, { stderr })).toMatchObject({ cause: "permission_denied" });
@@ -204,7 +204,7 @@ describe("reset time", () => {
     return ["th", "st", "nd", "rd"][day % 10] ?? "th";
   }
 
-  test("a date, as Codex writes it, is the minute after it: never too early, never two minutes late", () => {
+  test("a date in Codex's format is the minute after it: never too early, never two minutes late", () => {
     const anyTime = fc.date({ min: new Date(2026, 0, 1), max: new Date(2030, 0, 1), noInvalidDate: true });
     fc.assert(
       fc.property(anyTime, (date) => {
@@ -216,17 +216,17 @@ describe("reset time", () => {
     );
   });
 
-  test("a time alone is of today", () => {
+  test("a time without a date is today's", () => {
     const at = new Date(2026, 10, 15, 22, 4, 31);
     expect(resetTime(words(at, false), NOW)).toBe(new Date(2026, 10, 15, 22, 5).getTime());
   });
 
-  test("spans count from now", () => {
+  test("durations count from now", () => {
     expect(resetTime("try again in 3 days 4 hours 5 minutes.", 0)).toBe((((3 * 24 + 4) * 60 + 5) * 60 + 60) * 1000);
     expect(resetTime("try again in 20 seconds", 0)).toBe(80_000);
   });
 
-  test("other words say nothing", () => {
+  test("other texts give no time", () => {
     for (const text of ["Try again later.", "", "try again at noon", "try again at Foo 3rd, 2026 1:00 AM"])
       expect(resetTime(text, NOW)).toBeNull();
   });

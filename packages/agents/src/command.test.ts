@@ -13,7 +13,7 @@ function run(model: string, change: Partial<AgentTask> = {}) {
   return createCommandAgent({ clock }).run(task);
 }
 
-test("the prompt comes on standard input, and all of standard output is the text", async () => {
+test("the prompt is on standard input, and all of standard output is the text", async () => {
   const outcome = await run("cat; echo noise >&2; echo; echo bye");
   expect(outcome).toMatchObject({ kind: "completed", text: "The prompt\nbye\n", session: null });
 });
@@ -31,7 +31,7 @@ test("the facts of the call are in its environment", async () => {
   expect(outcome).toMatchObject({ kind: "completed", text: "review 4 2 1 7 []\n" });
 });
 
-test("secrets of the environment and keys of known makes go no further than the agent", async () => {
+test("secrets of the environment and keys of known providers reach only the agent", async () => {
   const lines: string[] = [];
   const key = ["sk-ant", "api03-AbCdEfGhIjKlMnOpQrStUvWx"].join("-");
   const outcome = await run(`echo "$SHOP_TOKEN and ${key}"; echo "$SHOP_TOKEN" >&2`, {
@@ -42,7 +42,7 @@ test("secrets of the environment and keys of known makes go no further than the 
   expect(lines.toSorted()).toEqual(["***", "*** and ***"]);
 });
 
-describe("failures by their cause", () => {
+describe("causes of failures", () => {
   test.each([
     ["no-such-program-here", { cause: "missing", instant: true }],
     ["/etc/passwd", { cause: "missing", instant: true }],
@@ -72,7 +72,7 @@ test("an empty command is reported, not run", async () => {
   expect(await run("  ")).toMatchObject({ kind: "failed", cause: "missing" });
 });
 
-test("an endless line does not fill the memory, and its end is what counts", async () => {
+test("an endless line does not fill the memory, and its end is kept", async () => {
   const outcome = await run("head -c 3000000 /dev/zero | tr '\\0' x; echo end");
   expect(outcome.kind === "completed" ? [outcome.text.length, outcome.text.slice(-5)] : outcome).toEqual([
     1_000_000,

@@ -11,7 +11,7 @@ import {
 } from "./copilot.ts";
 
 describe("argv", () => {
-  test("a new session that may do all", () => {
+  test("a new session with all permissions", () => {
     const task = { model: "gpt-5", yolo: true, session: null };
     expect(copilotArgs({ task, session: "11", extra: [] }).join(" ")).toBe(
       "--output-format=json --no-auto-update --yolo --model=gpt-5 --session-id=11",
@@ -34,11 +34,11 @@ describe("reader", () => {
       state = step.state;
       return step;
     });
-    return { state, told: steps.flatMap((step) => step.events), waits: steps.map((step) => step.waiting === true) };
+    return { state, reported: steps.flatMap((step) => step.events), waits: steps.map((step) => step.waiting === true) };
   }
 
-  test("words, tools, the end", () => {
-    const { state, told } = readAll([
+  test("reads text, tool calls and the end", () => {
+    const { state, reported } = readAll([
       { type: "assistant.message", data: { content: "Now." } },
       { type: "tool.execution_start", data: { toolCallId: "1", toolName: "bash", arguments: { command: "ls" } } },
       { type: "tool.execution_complete", data: { toolCallId: "1", success: false, error: { code: "denied" } } },
@@ -46,7 +46,7 @@ describe("reader", () => {
       { type: "result", sessionId: "s1", exitCode: 0 },
     ]);
     expect(state).toMatchObject({ text: "Done.", exitCode: 0, error: null, denied: new Set(["bash"]) });
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { kind: "text", text: "Now." },
       { kind: "tool", name: "bash", detail: "ls" },
       { kind: "text", text: "Done." },
@@ -54,14 +54,14 @@ describe("reader", () => {
     ]);
   });
 
-  test("when a tool has ended, and before each request, the session's file may have the tokens of a response", () => {
+  test("after each tool call, and before each request, the session's file may have the tokens of a response", () => {
     const responseOf = (event: object) => readCopilotLine(INITIAL_COPILOT_STATE, JSON.stringify(event)).response;
     expect(responseOf({ type: "tool.execution_complete", data: { toolCallId: "1", success: true } })).toBe("more");
     expect(responseOf({ type: "model.call_start" })).toBe("more");
     expect(responseOf({ type: "assistant.message", data: { content: "Done." } })).toBeUndefined();
   });
 
-  test("between a refusal and an answer nothing is a sign of life", () => {
+  test("no line between a refusal and an answer resets the idle limit", () => {
     const { waits, state } = readAll([
       { type: "model.call_start" },
       { type: "model.call_failure", data: { statusCode: 429, errorMessage: "slow down" } },
@@ -73,7 +73,7 @@ describe("reader", () => {
     expect(state.refused).toBeNull();
   });
 
-  test("no line is too strange", () => {
+  test("no line crashes the reader", () => {
     const kinds = ["assistant.message", "tool.execution_start", "tool.execution_complete", "session.error", "result"];
     const record = fc.record({ type: fc.constantFrom(...kinds), data: fc.anything(), exitCode: fc.anything() });
     const strange = record.map((value) => JSON.stringify(value));
@@ -97,14 +97,14 @@ describe("classify", () => {
     exitCode: 1,
   });
 
-  test("done is its own last event, and nothing denied", () => {
+  test("completed needs its own last event and no denial", () => {
     expect(classify({ exitCode: 0, text: "Done." })).toEqual({ kind: "completed", text: "Done." });
     expect(classify({ text: "Done." })).toEqual({ kind: "open" });
     expect(classify({ exitCode: 1 })).toMatchObject({ cause: "crash" });
     expect(classify({ exitCode: 0, denied: new Set(["bash"]) })).toMatchObject({ cause: "permission_denied" });
   });
 
-  test("what it gave up for: by its own word, by the provider's, by the status", () => {
+  test("the cause of a failure comes from its own report, the provider's, or the status", () => {
     expect(classify(error(null, "authentication"))).toMatchObject({ cause: "auth" });
     expect(classify(error(429, "quota"))).toMatchObject({ cause: "billing" });
     expect([404, 429, 503, 400].map((status) => classify(error(status)))).toMatchObject(
@@ -117,7 +117,7 @@ describe("classify", () => {
     expect(classify(error(400), { resumes: true })).toMatchObject({ cause: "session_lost" });
   });
 
-  test("without a last event: what it waits for, or what it found wrong before it began", () => {
+  test("without a last event, the cause is what it waits for or an error before the start", () => {
     const refused = { type: "", message: "busy", status: 529 };
     expect(classify({ refused })).toMatchObject({ kind: "waiting", cause: "overload" });
     const said = (stderr: string) => classify({}, { code: 1, stderr });
@@ -128,7 +128,7 @@ describe("classify", () => {
 });
 
 describe("spent", () => {
-  test("each record once, whatever else is in the file and wherever it breaks off", () => {
+  test("each record counts once, whatever else is in the file and wherever it ends", () => {
     const usage = fc.record({ inputTokens: fc.nat(), outputTokens: fc.nat() });
     fc.assert(
       fc.property(fc.array(usage), fc.array(fc.json()), (usages, others) => {

@@ -112,7 +112,7 @@ const ACP_SUBJECTS: readonly CauseSubject[] = [
     { GEMINI_CLI_NO_RELAUNCH: "true" },
     {
       [PORTAL]: { cause: "network", why: "it reports a line that breaks off, not what came instead" },
-      [REFUSED]: { cause: "crash", why: "it ends the turn without a word" },
+      [REFUSED]: { cause: "crash", why: "it ends the turn without an error message" },
     },
   ),
   inAcp(
@@ -129,7 +129,7 @@ const ACP_SUBJECTS: readonly CauseSubject[] = [
     {
       [PORTAL]: { cause: "network", why: "it reports a stream without a message, not what came instead" },
       [BLOCKED]: { cause: "auth", why: "it reports the status alone" },
-      [REFUSED]: { cause: "crash", why: "it ends the turn without a word" },
+      [REFUSED]: { cause: "crash", why: "it ends the turn without an error message" },
     },
   ),
   inAcp(
@@ -203,7 +203,7 @@ const SILENT: readonly FailureCause[] = ["hang", "overload", "network"];
 function causeSuite(subject: CauseSubject): void {
   const found = findRealAgent(subject.program);
   const gone = found.kind === "absent" ? found.why : null;
-  describe.concurrent(`why the real ${subject.name} fails, by seed ${SEED}`, () => {
+  describe.concurrent(`causes of failure of the real ${subject.name}, by seed ${SEED}`, () => {
     for (const row of sampleBySeed(CAUSE_ROWS, 1, subject.name)) {
       const { cause, why = null } = subject.blind?.[row.name] ?? row;
       const title = `${row.name} is ${cause}${because(gone ?? why)}`;
@@ -266,12 +266,12 @@ function inAcp(
 
 for (const subject of [...CLI_SUBJECTS, ...ACP_SUBJECTS]) causeSuite(subject);
 
-describe("programs that are not driven over ACP", () => {
+describe("programs without ACP", () => {
   test.skip.for(Object.entries(NO_ACP))("%s: %s", () => undefined);
 });
 
 /** A user's command reports only its exit, so most causes look alike from outside. */
-describe("why a command fails", () => {
+describe("causes of failure of a command", () => {
   const shown: Readonly<Record<string, { readonly line: string; readonly idleMs?: number }>> = {
     "500": { line: "echo 'retry later' >&2; exit 75" },
     "529": { line: "echo 'retry later' >&2; exit 75" },

@@ -126,7 +126,7 @@ describe("faults", () => {
         expect(Date.parse(until ?? "") - began).toBeLessThanOrEqual(untilMs[1]);
       });
 
-      test("a server that is down is network", { timeout: 600_000 }, async (context) => {
+      test("a server that is down is a network failure", { timeout: 600_000 }, async (context) => {
         const { server, agent, cwd } = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
         await server.close();
         expect(await agent.run(prepareCall({ cwd }, {}).task)).toMatchObject({ kind: "failed", cause: "network" });
@@ -197,7 +197,7 @@ describe("killed", () => {
         for (const words of ["the first words", "the second words", "the third words"]) expect(asked).toContain(words);
       });
 
-      test("a session that is not there any more is lost, and nothing is spent", async (context) => {
+      test("a session that no longer exists is lost, and nothing is spent", async (context) => {
         const scene = await openGeminiScene({ script: { rules: [] }, later: context.onTestFinished });
         const { session } = await scene.agent.run(prepareCall(scene, {}).task);
         for (const { path } of chatsOf(scene, session)) rmSync(path);

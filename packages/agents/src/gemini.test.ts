@@ -11,7 +11,7 @@ import {
 } from "./gemini.ts";
 
 describe("argv", () => {
-  test("a new session, as it may act", () => {
+  test("a new session, with its permissions", () => {
     const task = { model: "gemini-2.5-pro", yolo: true, session: null };
     expect(geminiArgs({ task, session: "11", extra: [] }).join(" ")).toBe(
       "--output-format stream-json --skip-trust --yolo --model gemini-2.5-pro --session-id 11",
@@ -34,7 +34,7 @@ describe("reader", () => {
     );
   }
 
-  test("no line harms the reader, and none that it does not know changes what was read", () => {
+  test("no line crashes the reader, and an unknown line changes nothing", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.string(), fc.json())), (lines) => {
         expect(lines.reduce((before, line) => readGeminiLine(before, line).state, INITIAL_GEMINI_STATE)).toEqual(
@@ -65,7 +65,7 @@ describe("reader", () => {
     expect(responseOf({ type: "result", status: "success" })).toBeUndefined();
   });
 
-  test("a tool that policy forbids was denied; one that failed was not", () => {
+  test("a tool that policy forbids is denied; a tool that failed is not", () => {
     const use = (id: string, name: string) => ({ type: "tool_use", tool_id: id, tool_name: name, parameters: {} });
     const failed = (id: string, type: string) => ({
       type: "tool_result",
@@ -160,7 +160,7 @@ describe("classify", () => {
     expect(classify(wrong)).toMatchObject({ cause: "crash" });
   });
 
-  test("without a result its own exit codes are read, and nothing else is guessed", () => {
+  test("without a result the exit code decides, and nothing else is guessed", () => {
     const stderr = "YOLO mode is enabled.\nError resuming session: Invalid session identifier\n";
     expect(classify({ code: 42, resumes: true, stderr })).toMatchObject({ cause: "session_lost" });
     expect(classify({ code: 42, stderr: "No input" })).toEqual({ kind: "open" });
@@ -168,7 +168,7 @@ describe("classify", () => {
     expect(classify({ code: 0 })).toEqual({ kind: "open" });
   });
 
-  test("success is not success where a tool was denied", () => {
+  test("a success with a denied tool is not a success", () => {
     const result = { isError: false, message: "", tokens: null };
     expect(classify({ state: { result, text: "Done." } })).toEqual({ kind: "completed", text: "Done." });
     const denied = new Set(["web_fetch"]);
@@ -177,13 +177,13 @@ describe("classify", () => {
 });
 
 describe("reset time", () => {
-  test("spans count from now, in whatever way they are written", () => {
+  test("durations count from now, in every notation", () => {
     expect(resetTime("Please retry in 1h2m3s.\nSuggested retry after 3723s.", 0)).toBe(3_723_000);
     expect(resetTime("Suggested retry after 2.5s.", 1000)).toBe(3500);
     expect(resetTime("Your quota will reset after 13h20m5s.", 0)).toBe(((13 * 60 + 20) * 60 + 5) * 1000);
   });
 
-  test("a quota of the day is given anew at midnight in the zone that counts, on every day of a year", () => {
+  test("a daily quota resets at midnight in the provider's time zone, on every day of a year", () => {
     const clock = new Intl.DateTimeFormat("en-US", {
       timeZone: "America/Los_Angeles",
       hourCycle: "h23",
@@ -200,7 +200,7 @@ describe("reset time", () => {
     );
   });
 
-  test("other words say nothing", () => {
+  test("other texts give no time", () => {
     for (const text of ["", "Resource has been exhausted (e.g. check quota).", "retry later"])
       expect(resetTime(text, 0)).toBeNull();
   });

@@ -31,15 +31,19 @@ const found = findRealAgent("opencode");
 const why = found.kind === "absent" ? found.why : process.env["HOLDFAST_FULL"] === "1" ? null : "with HOLDFAST_FULL=1";
 describe.skipIf(why !== null)(`two calls of the real opencode${why === null ? "" : ` (${why})`}`, () => {
   // Two first calls collide when they create the database, and one fails immediately. So a single call comes first.
-  test("at once, after a first: the end of one leaves the other alone", { timeout: 600_000 }, async (context) => {
-    const slow = [{ tool: REAL_OPENCODE.shell("touch up; sleep 8") }, { text: "Done." }];
-    const rules = [{ match: /both/, steps: slow }];
-    const scene = await REAL_OPENCODE.open({ script: { rules }, later: context.onTestFinished });
-    await scene.agent.run(prepareCall(scene, {}).task);
-    const [first, second] = [prepareCall(scene, { prompt: "both" }), prepareCall(scene, { prompt: "both" })];
-    const both = Promise.all([scene.agent.run(first.task), scene.agent.run(second.task)]);
-    await appears(scene, "up");
-    first.abort();
-    expect(await both).toMatchObject([{ cause: "interrupted" }, { kind: "completed", text: "Done." }]);
-  });
+  test(
+    "at the same time, after a first one: the end of one call does not affect the other",
+    { timeout: 600_000 },
+    async (context) => {
+      const slow = [{ tool: REAL_OPENCODE.shell("touch up; sleep 8") }, { text: "Done." }];
+      const rules = [{ match: /both/, steps: slow }];
+      const scene = await REAL_OPENCODE.open({ script: { rules }, later: context.onTestFinished });
+      await scene.agent.run(prepareCall(scene, {}).task);
+      const [first, second] = [prepareCall(scene, { prompt: "both" }), prepareCall(scene, { prompt: "both" })];
+      const both = Promise.all([scene.agent.run(first.task), scene.agent.run(second.task)]);
+      await appears(scene, "up");
+      first.abort();
+      expect(await both).toMatchObject([{ cause: "interrupted" }, { kind: "completed", text: "Done." }]);
+    },
+  );
 });

@@ -12,7 +12,7 @@ import {
 } from "./opencode.ts";
 
 describe("argv", () => {
-  test("a new session that may do all", () => {
+  test("a new session with all permissions", () => {
     const task = { cwd: "/w", model: "anthropic/claude-opus-4", yolo: true, session: null, role: "impl" };
     expect(opencodeArgs({ task, extra: [] }).join(" ")).toBe(
       "run --print-logs --log-level ERROR --format json --dir /w --title impl --auto --model anthropic/claude-opus-4",
@@ -34,13 +34,13 @@ describe("reader", () => {
   function readAll(events: readonly JsonRecord[]) {
     let state = INITIAL_OPENCODE_STATE;
     const responses: unknown[] = [];
-    const told = events.flatMap((event) => {
+    const reported = events.flatMap((event) => {
       const step = readOpencodeLine(state, JSON.stringify({ sessionID: "ses_1", ...event }));
       state = step.state;
       if (step.response !== undefined) responses.push([step.response, state.spent?.input, state.spent?.output]);
       return step.events.filter(({ kind }) => kind !== "session");
     });
-    return { state, told, responses };
+    return { state, reported, responses };
   }
 
   const finish = (reason: string, input: number, output: number): JsonRecord => ({
@@ -48,8 +48,8 @@ describe("reader", () => {
     part: { reason, cost: 0.25, tokens: { input, output, reasoning: 1, cache: { read: 2, write: 3 } } },
   });
 
-  test("steps add up, and the words are those of the last one", () => {
-    const { state, told, responses } = readAll([
+  test("steps add up, and the final text is that of the last step", () => {
+    const { state, reported, responses } = readAll([
       { type: "step_start" },
       { type: "text", part: { text: "First." } },
       { type: "tool_use", part: { tool: "bash", state: { status: "completed", input: { command: "ls" } } } },
@@ -60,7 +60,7 @@ describe("reader", () => {
     ]);
     expect(state).toMatchObject({ text: "Done.", reason: "stop", hasActed: true, error: null });
     expect(state.spent).toEqual({ input: 40, output: 11, cost: 0.5 });
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { kind: "text", text: "First." },
       { kind: "tool", name: "bash", detail: "ls" },
       { kind: "text", text: "Done." },
@@ -72,11 +72,11 @@ describe("reader", () => {
     ]);
   });
 
-  test("a step that has begun after one that ended leaves the call open", () => {
+  test("a step that begins after one that ended keeps the call open", () => {
     expect(readAll([finish("stop", 1, 1), { type: "step_start" }]).state.reason).toBeNull();
   });
 
-  test("a tool that was refused", () => {
+  test("reports a denied tool", () => {
     const call = (error: string) =>
       readAll([{ type: "tool_use", part: { tool: "bash", state: { status: "error", error } } }]);
     expect(call("The user rejected permission to use this specific tool call.").state.denied).toEqual(
@@ -85,7 +85,7 @@ describe("reader", () => {
     expect(call("No such file").state.denied).toEqual(new Set());
   });
 
-  test("no line is too strange", () => {
+  test("no line crashes the reader", () => {
     const record = fc.record({
       type: fc.constantFrom("step_start", "text", "tool_use", "step_finish", "error", "other"),
       part: fc.anything(),
@@ -118,7 +118,7 @@ describe("classify", () => {
     return { error: { name: "APIError", data: { message: `scripted ${statusCode}`, statusCode, ...more } } };
   }
 
-  test("done is a last step that stopped by itself, and nothing denied", () => {
+  test("completed needs a last step that stopped by itself, and no denial", () => {
     expect(classify({ reason: "stop", text: "Done." })).toEqual({ kind: "completed", text: "Done." });
     expect(classify({ reason: null })).toEqual({ kind: "open" });
     expect(classify({ reason: "length" })).toMatchObject({ cause: "crash" });
@@ -141,7 +141,7 @@ describe("classify", () => {
     });
   });
 
-  test("a session that is not there, or whose history is refused", () => {
+  test("a missing session, and a session whose history is rejected, are lost", () => {
     const stderr = "Error: Session not found";
     expect(classify({}, { resumes: true, code: 1, stderr })).toMatchObject({ cause: "session_lost" });
     expect(classify({}, { code: 1, stderr })).toEqual({ kind: "open" });
@@ -149,7 +149,7 @@ describe("classify", () => {
     expect(classify({ ...refused(400), hasActed: true }, { resumes: true })).toMatchObject({ cause: "crash" });
   });
 
-  test("a call that was ended because its prompt stays too long is that, and nothing that came before", () => {
+  test("a call that was ended because its prompt stays too long fails with that cause only", () => {
     const stderr = `level=ERROR message="stream error" small=false error.error="AI_APICallError: maximum context length is 9 tokens."`;
     const exit = { kind: "idle", code: null, stderr } as const;
     const end = { kind: "waiting", cause: "context_too_long" };

@@ -6,7 +6,7 @@ function problemsOf(text: string): readonly string[] {
   return parsed.ok ? [] : parsed.problems;
 }
 
-test("YAML and JSON are read alike", () => {
+test("YAML and JSON give the same script", () => {
   const yaml = `answers:
   - when: { role: impl, iteration: [1, 2] }
     edits:
@@ -49,7 +49,7 @@ test.each([
   ["", /^1:1: the script: expected keys and values/],
   ["answers:\n  - reply: x\n  - reply: 'y\n", /^\d+:\d+: /],
   ["answers:\n  - reply: x\n    reply: y\n", /^3:5: .*unique/],
-])("%j is told with its place", (text, expected) => {
+])("%j is reported with its line", (text, expected) => {
   const [first] = problemsOf(text);
   if (typeof expected === "string") expect(first).toBe(expected);
   else expect(first).toMatch(expected);
@@ -60,7 +60,7 @@ test("every problem is reported, in the order of the lines", () => {
   expect(problems.map((problem) => problem.split(":")[0])).toEqual(["2", "3", "4"]);
 });
 
-test("a file that unfolds into a huge one is refused", () => {
+test("a file that expands into a huge document is refused", () => {
   const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nanswers: [*c,*c,*c]\n`;
   expect(problemsOf(bomb).length).toBeGreaterThan(0);
 });

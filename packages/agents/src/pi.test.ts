@@ -12,7 +12,7 @@ import {
 } from "./pi.ts";
 
 describe("argv", () => {
-  test("a new session that may do all", () => {
+  test("a new session with all permissions", () => {
     const args = piArgs({ task: { model: "anthropic/claude-opus-4-5", yolo: true, session: null }, extra: [] });
     expect(args.join(" ")).toBe("--print --mode json --model anthropic/claude-opus-4-5");
   });
@@ -26,12 +26,12 @@ describe("argv", () => {
 describe("reader", () => {
   function readAll(events: readonly JsonRecord[]) {
     let state = INITIAL_PI_STATE;
-    const told = events.flatMap((event) => {
+    const reported = events.flatMap((event) => {
       const step = readPiLine(state, JSON.stringify(event));
       state = step.state;
       return step.events;
     });
-    return { state, told };
+    return { state, reported };
   }
 
   const message = (text: string, stopReason: string, output: number) => ({
@@ -41,7 +41,7 @@ describe("reader", () => {
     usage: { input: 10, cacheRead: 2, cacheWrite: 3, output, cost: { total: 0.5 } },
   });
 
-  test("messages add up, and one that is being written counts as far as it is known", () => {
+  test("messages add up, and an unfinished message counts with its usage so far", () => {
     const first = message("Now.", "toolUse", 4);
     const begun = [
       { type: "session", id: "s1" },
@@ -52,13 +52,13 @@ describe("reader", () => {
       { type: "tool_execution_start", toolName: "bash", args: { command: "ls" } },
       { type: "message_start", message: message("", "stop", 1) },
     ];
-    const { state, told } = readAll(begun);
+    const { state, reported } = readAll(begun);
     expect(state).toMatchObject({
       spent: { input: 15, output: 4, cost: 0.5 },
       open: { input: 15, output: 1 },
       isOver: false,
     });
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { kind: "session", id: "s1" },
       { kind: "text", text: "Now." },
       { kind: "tool", name: "bash", detail: "ls" },
@@ -85,17 +85,17 @@ describe("reader", () => {
     expect(readAll([{ type: "agent_end" }, { type: "agent_start" }]).state.isOver).toBe(false);
   });
 
-  test("its last line counts also where it is too long for one", () => {
+  test("the last line counts although it exceeds the line limit", () => {
     expect(readPiLine(INITIAL_PI_STATE, '{"type":"agent_end","messages":[{"role":"us').state.isOver).toBe(true);
   });
 
-  test("a tool that it does not have", () => {
+  test("a tool that does not exist is recorded as absent", () => {
     const result = { content: [{ type: "text", text: "Tool bash not found" }] };
     const { state } = readAll([{ type: "tool_execution_end", toolName: "bash", isError: true, result }]);
     expect(state.absent).toEqual(new Set(["bash"]));
   });
 
-  test("no line is too strange", () => {
+  test("no line crashes the reader", () => {
     const kinds = ["session", "message_end", "message_update", "tool_execution_start", "tool_execution_end"];
     const record = fc.record({
       type: fc.constantFrom(...kinds),
@@ -130,7 +130,7 @@ describe("classify", () => {
 
   const last = (stop: string, error = "") => ({ last: { text: "Done.", stop, error }, isOver: true });
 
-  test("done is a last message that stopped by itself", () => {
+  test("completed needs a last message that stopped by itself", () => {
     expect(classify(last("stop"))).toEqual({ kind: "completed", text: "Done." });
     expect(classify({ ...last("stop"), isOver: false })).toEqual({ kind: "open" });
     expect(classify(last("length"))).toMatchObject({ cause: "crash" });
@@ -139,7 +139,7 @@ describe("classify", () => {
     expect(classify(denied)).toMatchObject({ kind: "completed" });
   });
 
-  test("the exit is 0 also for what the provider refused", () => {
+  test("the exit code is 0 also for a rejection by the provider", () => {
     const causes = ["401 {}", "404 {}", "429 {}", "529 {}", "400 {}", "terminated", "400 prompt is too long"];
     expect(causes.map((error) => classify(last("error", error)))).toMatchObject(
       ["auth", "missing", "rate_limit", "overload", "crash", "network", "context_too_long"].map((cause) => ({ cause })),
@@ -147,7 +147,7 @@ describe("classify", () => {
     expect(classify(last("error", "400 {}"), { resumes: true })).toMatchObject({ cause: "session_lost" });
   });
 
-  test("what it finds wrong before it begins", () => {
+  test("errors before the start have their cause", () => {
     const said = (stderr: string) => classify({}, { code: 1, stderr });
     expect(said("No session found matching '1'")).toMatchObject({ cause: "session_lost" });
     expect(said('Error: Model "a/b" not found. Use --list-models')).toMatchObject({ cause: "missing" });
@@ -157,13 +157,13 @@ describe("classify", () => {
 });
 
 describe("transcript place", () => {
-  test("a folder for each worktree, a file for each session", () => {
+  test("each worktree has a folder, each session a file", () => {
     const place = locateTranscript({ session: "s1", cwd: "/work/a b", env: { HOME: "/h" } });
     expect(place).toEqual({ folder: "/h/.pi/agent/sessions/--work-a b--", ending: "_s1.jsonl" });
     expect(sessionFileName(place, "2026-11-15T10:20:48.936Z")).toBe("2026-11-15T10-20-48-936Z_s1.jsonl");
   });
 
-  test("places of one's own", () => {
+  test("configured directories are used", () => {
     const at = (env: Record<string, string>) =>
       locateTranscript({ session: "s1", cwd: "/w", env: { HOME: "/h", ...env } }).folder;
     expect(at({ PI_CODING_AGENT_DIR: "~/p" })).toBe("/h/p/sessions/--w--");

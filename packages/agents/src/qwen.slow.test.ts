@@ -32,8 +32,8 @@ recordSuite(REAL_QWEN, (at) => rmSync(sessionFile(at)));
 
 const found = findRealAgent("qwen");
 const why = found.kind === "absent" ? ` (${found.why})` : "";
-describe.skipIf(found.kind === "absent")(`what the real Qwen Code asks${why}`, () => {
-  test("what it asks beside the work is counted", { timeout: 600_000 }, async (context) => {
+describe.skipIf(found.kind === "absent")(`requests of the real Qwen Code${why}`, () => {
+  test("requests outside of the main conversation are counted", { timeout: 600_000 }, async (context) => {
     const { server, agent, cwd, env } = await REAL_QWEN.open({ script: { rules: [] }, later: context.onTestFinished });
     settleQwen(env["HOME"] ?? "", { memory: true });
     const { kind, usage } = await agent.run(prepareCall({ cwd }, { prompt: "one" }).task);
@@ -42,7 +42,7 @@ describe.skipIf(found.kind === "absent")(`what the real Qwen Code asks${why}`, (
     expect(usage).toMatchObject({ inputTokens: server.sent().input, outputTokens: server.sent().output });
   });
 
-  test("a prompt that it finds too long is refused before it is sent", { timeout: 600_000 }, async (context) => {
+  test("a prompt that it rejects as too long is refused before it is sent", { timeout: 600_000 }, async (context) => {
     const { server, agent, cwd } = await REAL_QWEN.open({ script: { rules: [] }, later: context.onTestFinished });
     const outcome = await agent.run(prepareCall({ cwd }, { prompt: "é".repeat(2_500_000) }).task);
     expect(outcome).toMatchObject({ kind: "failed", cause: "context_too_long" });

@@ -15,7 +15,7 @@ import {
 describe("argv", () => {
   const ALWAYS = "--output-format stream-json --include-partial-messages --approval-mode";
 
-  test("a new session that may do all", () => {
+  test("a new session with all permissions", () => {
     const task = { model: "qwen3-coder-plus", yolo: true, session: null };
     expect(qwenArgs({ task, session: "11", extra: [] }).join(" ")).toBe(
       `${ALWAYS} yolo --model qwen3-coder-plus --session-id 11`,
@@ -31,25 +31,25 @@ describe("argv", () => {
 describe("reader", () => {
   function readAll(events: readonly JsonRecord[]) {
     let state = INITIAL_QWEN_STATE;
-    const told = events.flatMap((event) => {
+    const reported = events.flatMap((event) => {
       const step = readQwenLine(state, JSON.stringify(event));
       state = step.state;
       return step.events;
     });
-    return { state, told };
+    return { state, reported };
   }
 
   const says = (...content: readonly JsonRecord[]) => ({ type: "assistant", message: { content } });
 
-  test("words, tools, the end", () => {
-    const { state, told } = readAll([
+  test("reads text, tool calls and the end", () => {
+    const { state, reported } = readAll([
       { type: "system", subtype: "init", session_id: "s1" },
       says({ type: "text", text: "Now." }, { type: "tool_use", name: "run_shell_command", input: { command: "ls" } }),
       { type: "result", is_error: false, result: "Done.", permission_denials: [{ tool_name: "web_fetch" }] },
     ]);
     expect(state).toMatchObject({ hasActed: true });
     expect(state.result).toEqual({ isError: false, text: "Done.", error: "", denied: ["web_fetch"] });
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { kind: "session", id: "s1" },
       { kind: "text", text: "Now." },
       { kind: "tool", name: "run_shell_command", detail: "ls" },
@@ -77,12 +77,12 @@ describe("reader", () => {
     );
   });
 
-  test("a failure that is reported as text is not a text, and a result without a flag is an error", () => {
+  test("a failure that is reported as text is not the text, and a result without a flag is an error", () => {
     expect(readAll([says({ type: "text", text: "[API Error: 401 no]" })]).state.hasActed).toBe(false);
     expect(readAll([{ type: "result" }]).state.result?.isError).toBe(true);
   });
 
-  test("no line is too strange", () => {
+  test("no line crashes the reader", () => {
     const record = fc.record({
       type: fc.constantFrom("system", "assistant", "result", "other"),
       message: fc.anything(),
@@ -112,7 +112,7 @@ describe("classify", () => {
 
   const failed = (words: string) => ({ isError: true, error: `[API Error: ${words}]` });
 
-  test("done is a result without an error, and nothing denied", () => {
+  test("completed needs a result without an error, and no denial", () => {
     expect(classify({})).toEqual({ kind: "completed", text: "Done." });
     expect(classify(null)).toEqual({ kind: "open" });
     expect(classify({ denied: ["run_shell_command"] })).toMatchObject({ cause: "permission_denied" });
@@ -135,7 +135,7 @@ describe("classify", () => {
     expect(classify(failed("401 no"))).toMatchObject({ message: "Qwen Code: 401 no" });
   });
 
-  test("silence after a refusal is waiting for another answer", () => {
+  test("silence after a refusal means that it waits for another answer", () => {
     const refused = { status: 429, message: "429 slow down" };
     expect(classify(null, { refused })).toMatchObject({
       kind: "waiting",
@@ -144,7 +144,7 @@ describe("classify", () => {
     });
   });
 
-  test("what it finds wrong before it begins", () => {
+  test("errors before the start have their cause", () => {
     const said = (stderr: string) => classify(null, { code: 1, stderr });
     expect(said("No saved session found with ID 1.")).toMatchObject({ cause: "session_lost" });
     expect(said("No auth type is selected.")).toMatchObject({ cause: "auth" });
@@ -165,7 +165,7 @@ describe("record", () => {
   const error = (status: number, more: object = {}) =>
     line("e", { "event.name": "qwen-code.api_error", status_code: status, error_message: `${status} no`, ...more });
 
-  test("each answer once, whatever else is in the file and wherever it breaks off", () => {
+  test("each answer counts once, whatever else is in the file and wherever it ends", () => {
     const spent = fc.array(fc.record({ input: fc.nat(1e6), output: fc.nat(1e6) }));
     fc.assert(
       fc.property(spent, fc.array(fc.json()), (answers, others) => {
@@ -178,7 +178,7 @@ describe("record", () => {
     );
   });
 
-  test("what was there before the call is not the call's", () => {
+  test("records from before the call do not count", () => {
     const before = `${answer("a", 10, 1)}\n${error(500)}\n`;
     expect(parseRequestRecord(before, before)).toEqual({ answers: new Map(), refused: null });
     const cached = answer("b", 7, 2, { cached_content_token_count: 5 });
@@ -187,7 +187,7 @@ describe("record", () => {
     ]);
   });
 
-  test("a refusal holds until the work has an answer", () => {
+  test("a refusal counts until a request of the main conversation succeeds", () => {
     const side = { subagent_name: "managed-auto-memory-extractor" };
     const refused = { status: 429, message: "429 no" };
     expect(parseRequestRecord(error(429)).refused).toEqual(refused);
@@ -200,7 +200,7 @@ describe("record", () => {
 describe("transcript place", () => {
   const at = (env: Record<string, string>) => sessionFile({ session: "s1", cwd: "/w/a.b_c", env });
 
-  test("one file a session, in a folder named like the worktree", () => {
+  test("each session has one file, in a folder named after the worktree", () => {
     expect(at({ HOME: "/h" })).toBe("/h/.qwen/projects/-w-a-b-c/chats/s1.jsonl");
     expect(at({ HOME: "/h", QWEN_HOME: "/q" })).toBe("/q/projects/-w-a-b-c/chats/s1.jsonl");
     expect(at({ QWEN_HOME: "/q", QWEN_RUNTIME_DIR: "/r" })).toBe("/r/projects/-w-a-b-c/chats/s1.jsonl");

@@ -10,12 +10,12 @@ import { createAgentRegistry } from "./registry.ts";
 describe("registry", () => {
   const registry = createAgentRegistry({ clock: systemClock, directory: "/" });
 
-  test("every name gives the agent of that name", () => {
+  test("every name returns the agent of that name", () => {
     expect(registry.names.map((name) => registry.agent(name).name)).toEqual(registry.names);
     expect(registry.names).toEqual(AGENT_NAMES);
   });
 
-  test("another name is refused with the known ones and a guess", () => {
+  test("an unknown name is refused with the known names and a suggestion", () => {
     expect(() => registry.agent("scriptd")).toThrow(
       expect.objectContaining({
         code: "USAGE",

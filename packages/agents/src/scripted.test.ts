@@ -128,7 +128,7 @@ describe("plan answer", () => {
     return planScriptedAnswer({ answer, attempt, session: null, files });
   }
 
-  test("the first answer that fits is taken; an absent condition fits all", () => {
+  test("the first matching answer is used; an absent condition matches all", () => {
     const answers: Answer[] = [
       { when: { role: "review" }, reply: "a" },
       { when: { role: ["impl", "simplify"], iteration: [1, 3] }, reply: "b" },
@@ -200,7 +200,7 @@ describe("plan answer", () => {
     expect(actions).toContainEqual({ do: "say", event: { type: "usage", input: 1, output: null, microUsd: null } });
   });
 
-  test("a failure comes before any edit, or after them when the script says so, and only as often as it says", () => {
+  test("a failure comes before any edit, or after all edits if the script says so, and as often as the script says", () => {
     const edits: Answer["edits"] = [{ do: "write", path: "a", text: "x" }];
     const kinds = (answer: Answer, attempt: number) => plan(answer, attempt).map((action) => action.do);
     const fail = { cause: "overload", times: 2 } as const;

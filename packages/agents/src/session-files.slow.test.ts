@@ -44,7 +44,7 @@ const ROWS: readonly Row[] = [
 const PROMPT = "Do it now.\nAll of it.";
 
 test.for(ROWS)(
-  "the record of the real $name shows a turn that ended, by its prompt, and never one that was cut off",
+  "the record of the real $name shows a finished turn, by its prompt, and never an interrupted one",
   { timeout: 240_000 },
   async (row, { skip, onTestFinished }) => {
     const found = findRealAgent(row.name);
@@ -70,7 +70,7 @@ test.for(ROWS)(
 );
 
 test(
-  "the database of the real opencode shows a turn that ended, by its prompt, and never one that was cut off",
+  "the database of the real opencode shows a finished turn, by its prompt, and never an interrupted one",
   { timeout: 240_000 },
   async ({ skip, onTestFinished }) => {
     const found = findRealAgent("opencode");

@@ -19,7 +19,7 @@ test("the copy of a session file is masked, the agent's own file keeps its bytes
   expect(readFileSync(path, "utf8")).toBe(text);
 });
 
-test("a session file that Holdfast puts back can be read by its owner only", () => {
+test("only the owner can read a session file that Holdfast restores", () => {
   const folder = scratchDirectory(onTestFinished);
   mkdirSync(join(folder, "there"));
   for (const path of [join(folder, "there/a.jsonl"), join(folder, "new/deep/b.jsonl")]) {
@@ -33,7 +33,7 @@ test("a session file that Holdfast puts back can be read by its owner only", () 
 const { agent, names } = createAgentRegistry({ clock: systemClock, directory: "/" });
 const RECORDING = names.filter((name) => agent(name).sessions !== null);
 
-test.each(RECORDING)("%s never makes a path of an id that is not a session id", async (name) => {
+test.each(RECORDING)("%s never builds a path from an id that is not a session id", async (name) => {
   const folder = scratchDirectory(onTestFinished);
   const home = join(folder, "a/b/c/home");
   mkdirSync(home, { recursive: true });

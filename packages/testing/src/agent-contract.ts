@@ -164,7 +164,7 @@ const endingCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "an agent that takes longer than that but prints something now and then is not a hang",
+    name: "an agent that takes longer but prints regularly is not a hang",
     async run(harness) {
       // Long enough for an agent to start on a busy machine.
       const idleMs = Math.max(10_000, 2500 * (harness.slowness ?? 1));
@@ -181,7 +181,7 @@ const endingCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "killed from outside is killed",
+    name: "a call that is killed from outside has the cause killed",
     skip: NEEDS_PROC,
     async run(harness) {
       const { task } = prepareCall(harness, { model: await harness.behave({ write: UP, hang: true }) });
@@ -192,7 +192,7 @@ const endingCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "what a successful call leaves behind is gone when it returns, and writes nothing later",
+    name: "processes that a successful call leaves are ended when it returns, and write nothing later",
     skip: NEEDS_PROC,
     async run(harness) {
       const { outcome } = await call(harness, { orphan: { path: "late", afterMs: 1500 }, reply: "ok" });
@@ -350,7 +350,7 @@ const outcomeCases: readonly AgentCase[] = [
   },
   {
     name: "a usage of zero is zero, and usage before a crash is reported",
-    skip: (agent) => (agent.capabilities.usage ? null : "the agent does not tell its usage"),
+    skip: (agent) => (agent.capabilities.usage ? null : "the agent does not report its usage"),
     async run(harness) {
       const free = await call(harness, { reply: "ok", usage: { input: 0, output: 0, microUsd: 0 } });
       const { cachedTokens = 0, ...usage } = free.outcome.usage;
@@ -364,7 +364,7 @@ const outcomeCases: readonly AgentCase[] = [
     },
   },
   {
-    name: "an exit that is not zero is a crash, whatever was printed before",
+    name: "a nonzero exit code is a crash, whatever was printed before",
     async run(harness) {
       const { outcome } = await call(harness, { reply: "looks fine", exit: 3 });
       assert.equal(failedWith(outcome, "crash").until, null);

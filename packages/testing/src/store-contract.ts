@@ -93,7 +93,7 @@ const upkeepCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a sweep takes nothing that a checkpoint needs, and a dry one takes nothing at all",
+    name: "a sweep removes nothing that a checkpoint needs, and a dry run removes nothing",
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       await populate(store);
@@ -114,7 +114,7 @@ const upkeepCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a save right after a sweep by another handle does not lean on what was swept",
+    name: "a save right after a sweep by another handle does not refer to swept data",
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       const lease = await leasedRun(store);
@@ -129,7 +129,7 @@ const upkeepCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "quarantined checkpoints are kept but passed over, aloud and once",
+    name: "quarantined checkpoints are kept and skipped, and this is reported once",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);

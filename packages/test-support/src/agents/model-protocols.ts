@@ -32,7 +32,7 @@ export const anthropic: Protocol = {
       usage: { ...anthropicUsage(reply), output_tokens: 1 },
     };
     const events: StreamEvent[] = [
-      { ...named("message_start", { message: start }), told: { ...reply.usage, output: 1 } },
+      { ...named("message_start", { message: start }), usage: { ...reply.usage, output: 1 } },
     ];
     for (const [index, block] of blocksOf(reply).entries()) {
       const { empty, deltas } = block;
@@ -46,7 +46,7 @@ export const anthropic: Protocol = {
           delta: { stop_reason: stopOf(reply), stop_sequence: null },
           usage: anthropicUsage(reply),
         }),
-        told: reply.usage,
+        usage: reply.usage,
       },
       named("message_stop", {}),
     );
@@ -163,7 +163,7 @@ export const openaiResponses: Protocol = {
     return events.map((data, number): StreamEvent => ({
       name: asText(data["type"]),
       data: { ...data, sequence_number: number },
-      ...(number === events.length - 1 ? { told: reply.usage } : {}),
+      ...(number === events.length - 1 ? { usage: reply.usage } : {}),
     }));
   },
   error: openaiError,
@@ -269,7 +269,7 @@ export const openaiChat: Protocol = {
       ...piecesOf(reply.text).map((content) => chunk({ content })),
       ...(calls.length === 0 ? [] : [chunk({ tool_calls: calls })]),
       chunk({}, finishOf(reply)),
-      { data: { ...base, choices: [], usage: chatUsage(reply) }, told: reply.usage },
+      { data: { ...base, choices: [], usage: chatUsage(reply) }, usage: reply.usage },
       { data: "[DONE]" },
     ];
   },
@@ -320,7 +320,7 @@ export const gemini: Protocol = {
   whole: (reply) => answer(reply, [...textParts(reply), ...callParts(reply)], true),
   stream: (reply) => [
     ...textParts(reply).map((part) => ({ data: answer(reply, [part], false) })),
-    { data: answer(reply, callParts(reply), true), told: reply.usage },
+    { data: answer(reply, callParts(reply), true), usage: reply.usage },
   ],
   error: ({ status, message, type }) => ({
     error: { code: status, message, status: type ?? STATUSES[status] ?? "INTERNAL" },

@@ -97,7 +97,7 @@ export interface StreamEvent {
   readonly name?: string;
   readonly data: unknown;
   /** Token usage after this event. */
-  readonly told?: ModelUsage;
+  readonly usage?: ModelUsage;
 }
 
 /** Splits a text into pieces as a model would stream it. */

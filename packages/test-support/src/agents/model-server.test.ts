@@ -108,7 +108,7 @@ async function dataOf(response: Response): Promise<readonly unknown[]> {
 }
 
 describe.each(makers)("%s", (maker) => {
-  test("the step follows from the conversation alone, however often it is asked for", async () => {
+  test("the step depends only on the conversation, however often it is requested", async () => {
     const server = await serve(SCRIPT);
     for (const used of [true, false, false, true]) await ask(server.url, maker, { used });
     expect(server.requests.map(({ place }) => place?.step)).toEqual([1, 0, 0, 1]);
@@ -116,7 +116,7 @@ describe.each(makers)("%s", (maker) => {
     expect(server.requests.at(-1)).toMatchObject({ place: null, protocol: maker, end: "whole", model: "m" });
   });
 
-  test("whole and streamed answers say the same text, tool call and usage", async () => {
+  test("whole and streamed answers have the same text, tool call and usage", async () => {
     const server = await serve(SCRIPT);
     const whole = JSON.stringify(await (await ask(server.url, maker)).json());
     const streamed = JSON.stringify(await dataOf(await ask(server.url, maker, { stream: true })));
@@ -132,7 +132,7 @@ describe.each(makers)("%s", (maker) => {
     expect(server.sent()).toEqual({ input: 340, cacheRead: 10, cacheWrite: 6, output: 54 });
   });
 
-  test("a refusal has the provider's shape and headers, and comes as often as scripted", async () => {
+  test("a refusal has the provider's format and headers, and comes as often as scripted", async () => {
     const fault = { kind: "status", status: 429, headers: { "retry-after": "7" }, times: 1 } as const;
     const server = await serve({ rules: [{ match: /fix/, steps: [{ text: "ok", fault }] }] });
     const refused = await ask(server.url, maker);
@@ -142,7 +142,7 @@ describe.each(makers)("%s", (maker) => {
     expect(server.requests.map(({ end }) => end)).toEqual(["status", "whole"]);
   });
 
-  test("a cut stream breaks in the middle", async () => {
+  test("a cut stream ends in the middle", async () => {
     const server = await serve({
       rules: [{ match: /fix/, steps: [{ text: "a\nb\nc\nd\n", fault: { kind: "cut" } }] }],
     });
@@ -153,7 +153,7 @@ describe.each(makers)("%s", (maker) => {
     expect(server.sent().output).toBe(maker === "anthropic" ? 1 : 0);
   });
 
-  test("a silent stream begins and says no more; who leaves it is not waited for", async () => {
+  test("a silent stream starts and sends no more; a client that leaves is not waited for", async () => {
     const server = await serve({ rules: [{ match: /fix/, steps: [{ text: "a\nb\n", fault: { kind: "silent" } }] }] });
     const reader = (await ask(server.url, maker, { stream: true })).body?.getReader();
     expect((await reader?.read())?.value?.length).toBeGreaterThan(0);
@@ -162,7 +162,7 @@ describe.each(makers)("%s", (maker) => {
   });
 });
 
-test("a request that hangs is seen, and closing the server ends it", async () => {
+test("a hanging request is recorded, and closing the server ends it", async () => {
   const server = await serve({ rules: [{ match: /fix/, steps: [{ fault: { kind: "hang" } }] }] });
   const asked = ask(server.url, "anthropic").catch(() => "broken");
   await server.until(({ end }) => end === "hang");
@@ -170,8 +170,8 @@ test("a request that hangs is seen, and closing the server ends it", async () =>
   expect(await asked).toBe("broken");
 });
 
-test("text of the user beside a tool's result begins a new count", async () => {
-  const server = await serve({ rules: [{ match: /go on/, steps: [{ text: "first" }, { text: "second" }] }] });
+test("text of the user next to a tool's result starts a new count", async () => {
+  const server = await serve({ rules: [{ match: /finish it now/, steps: [{ text: "first" }, { text: "second" }] }] });
   const messages = [
     { role: "user", content: "fix it" },
     { role: "assistant", content: [{ type: "tool_use", id: "t", name: "write", input: {} }] },
@@ -179,7 +179,7 @@ test("text of the user beside a tool's result begins a new count", async () => {
       role: "user",
       content: [
         { type: "tool_result", tool_use_id: "t" },
-        { type: "text", text: "go on" },
+        { type: "text", text: "finish it now" },
       ],
     },
   ];
@@ -190,7 +190,7 @@ test("text of the user beside a tool's result begins a new count", async () => {
   expect(server.requests[0]?.place).toEqual({ rule: 0, step: 0 });
 });
 
-test("requests without tools take the other step, and other paths are noted", async () => {
+test("requests without tools take the other step, and other paths are recorded", async () => {
   const server = await serve({ ...SCRIPT, otherwise: { text: "a title" } });
   const body = JSON.stringify({ messages: [{ role: "user", content: "fix it" }] });
   const answered = asRecord(await (await fetch(`${server.url}/v1/messages`, { method: "POST", body })).json());

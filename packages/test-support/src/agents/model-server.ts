@@ -129,7 +129,7 @@ async function answer(state: State, request: IncomingMessage, response: ServerRe
     end: "open",
   };
   state.requests.push(entry);
-  tell(state, entry);
+  notifyWatchers(state, entry);
   answers += 1;
   const fault = step.fault !== undefined && plays < (step.fault.times ?? Infinity) ? step.fault : null;
   const refused = fault?.kind === "refusal";
@@ -146,16 +146,16 @@ async function answer(state: State, request: IncomingMessage, response: ServerRe
     {
       ended(end) {
         entry.end = end;
-        tell(state, entry);
+        notifyWatchers(state, entry);
       },
-      told(usage) {
+      used(usage) {
         entry.usage = usage;
       },
     },
   );
 }
 
-function tell(state: State, entry: ModelRequest): void {
+function notifyWatchers(state: State, entry: ModelRequest): void {
   for (const watcher of state.watchers) watcher(entry);
 }
 
@@ -219,7 +219,7 @@ type AnswerEnd = "whole" | "status" | "cut" | "silent" | "hang" | "gone";
 
 interface AnswerNote {
   ended(end: AnswerEnd): void;
-  told(usage: ModelUsage): void;
+  used(usage: ModelUsage): void;
 }
 
 interface Answer {
@@ -261,7 +261,7 @@ async function sendAnswer(answer: Answer, note: AnswerNote): Promise<void> {
     return;
   }
   if (response.destroyed) return ended("gone");
-  note.told(reply.usage);
+  note.used(reply.usage);
   ended("whole");
   response.writeHead(200, { "content-type": "application/json" });
   response.end(JSON.stringify(protocol.whole(reply)));
@@ -270,7 +270,7 @@ async function sendAnswer(answer: Answer, note: AnswerNote): Promise<void> {
 const LOGIN_PAGE =
   "<!DOCTYPE html>\n<html><head><title>Sign in to the network</title></head><body><h1>Sign in</h1></body></html>\n";
 
-async function sendStream(answer: Answer, { ended, told }: AnswerNote): Promise<void> {
+async function sendStream(answer: Answer, { ended, used }: AnswerNote): Promise<void> {
   const { step, fault, response, protocol, reply } = answer;
   const events = protocol.stream(reply);
   const isWhole = fault === null || fault.kind === "refusal";
@@ -279,7 +279,7 @@ async function sendStream(answer: Answer, { ended, told }: AnswerNote): Promise<
   for (const [index, event] of events.slice(0, breaksAt).entries()) {
     if (index > 0 && step.eventDelayMs !== undefined) await pause(step.eventDelayMs);
     if (response.destroyed) return ended("gone");
-    if (event.told !== undefined) told(event.told);
+    if (event.usage !== undefined) used(event.usage);
     if (index === events.length - 1) ended("whole");
     await written(response, answer.sse ? sseOf(event) : `${index === 0 ? "[" : ","}${JSON.stringify(event.data)}`);
   }

@@ -99,7 +99,7 @@ export const REAL_PI: RealAgent = {
   write: (path, text) => ({ name: "write", input: { path, content: text } }),
   shell: (command) => ({ name: "bash", input: { command } }),
   model: "scripted/model",
-  missingModel: "nobody/knows",
+  missingModel: "unknown/model",
   skips: { "usage that the agent does not report is null, which is not zero": "pi always reports it" },
   priceOf: ({ input, output }) => input + 2 * output,
   slowness: 4,

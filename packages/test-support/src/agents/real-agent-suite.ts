@@ -98,7 +98,7 @@ export function killSuite(real: Mortal, counted: { readonly midTool: boolean; re
         };
         const finish = [{ tool: real.shell("echo two >> made.txt") }, { text: "All done." }];
         const rules = [
-          { match: /go on/, steps: finish },
+          { match: /finish it now/, steps: finish },
           { match: /begin/, steps: [edit, step] },
         ];
         scene.server.play({ rules });
@@ -119,7 +119,7 @@ export function killSuite(real: Mortal, counted: { readonly midTool: boolean; re
         expect(killed.usage.inputTokens ?? 0).toBeLessThanOrEqual(inputTokens);
         expect(killed.usage.outputTokens ?? 0).toBeLessThanOrEqual(outputTokens);
         expect(readFileSync(join(scene.cwd, "made.txt"), "utf8")).toBe("one\n");
-        const next = prepareCall(scene, { prompt: "go on", session: killed.session, model: real.model });
+        const next = prepareCall(scene, { prompt: "finish it now", session: killed.session, model: real.model });
         const outcome = await scene.agent.run(next.task);
         expect(outcome).toMatchObject({ kind: "completed", text: "All done.", session: killed.session });
         expect(outcome.usage).toMatchObject(tokensOf(scene.server.sent(), after));
@@ -152,7 +152,7 @@ export function faultSuite(real: RealAgent, faults: readonly AgentFault[]): void
       else expect(Date.parse(until ?? "") - began).toBeGreaterThanOrEqual(row.untilMs);
     });
 
-    test("a session that it does not know is lost, and nothing is spent", LIMIT, async (context) => {
+    test("an unknown session is lost, and nothing is spent", LIMIT, async (context) => {
       const scene = await real.open({ script: { rules: [] }, later: context.onTestFinished });
       const session = scene.agent.name === "opencode" ? "ses_0000000000000000000000000a" : UNKNOWN;
       const outcome = await scene.agent.run(prepareCall(scene, { session, model: real.model }).task);

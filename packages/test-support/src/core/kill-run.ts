@@ -34,7 +34,7 @@ export async function executeUntilKilled(params: {
     const store = createCrashingStore(real, params);
     const outside = createExternalSystem(join(directory, "outside.log"));
     const agent = createBenchAgent("toy", ({ cwd }) => {
-      outside.tell("agent");
+      outside.log("agent");
       appendFileSync(join(cwd, "agent.txt"), "by the agent\n");
       return { text: "done" };
     });
@@ -51,13 +51,13 @@ export async function executeUntilKilled(params: {
 
 /** The external system as a file of lines: what was done remains done, whichever process dies. */
 interface Outside {
-  tell(line: string): void;
+  log(line: string): void;
   lines(): readonly string[];
 }
 
 export function createExternalSystem(path: string): Outside {
   return {
-    tell: (line) => appendFileSync(path, `${line}\n`),
+    log: (line) => appendFileSync(path, `${line}\n`),
     lines: () => (existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : []),
   };
 }
@@ -69,14 +69,14 @@ function killWorkflow(outside: Outside): Workflow<State> {
       const stageAttempt = position.stageAttempt.number;
       const once = (name: string) =>
         step(name, () => {
-          outside.tell(`step ${stageAttempt} ${name}`);
+          outside.log(`step ${stageAttempt} ${name}`);
           return name;
         });
       const seen = [await once("a"), ...(await Promise.all([once("b"), once("c")]))];
       await step(
         "write",
         () => {
-          outside.tell(`step ${stageAttempt} write`);
+          outside.log(`step ${stageAttempt} write`);
           appendFileSync(join(workspace?.root ?? "", "written.txt"), `stage attempt ${stageAttempt}\n`);
           return null;
         },
@@ -85,13 +85,13 @@ function killWorkflow(outside: Outside): Workflow<State> {
       await agent({ name: "edit", role: "impl", prompt: "p", model: null, yolo: true });
       const key = `effect ${stageAttempt}`;
       await effect({
-        purpose: "tell",
-        kind: "toy.tell",
+        purpose: "notify",
+        kind: "toy.notify",
         target: "outside",
         payload: { stageAttempt },
         lookUp: async () => (outside.lines().includes(key) ? { kind: "present", receipt: key } : { kind: "absent" }),
         act: async () => {
-          outside.tell(key);
+          outside.log(key);
           return { kind: "done", receipt: key };
         },
       });

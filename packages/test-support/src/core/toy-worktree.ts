@@ -144,7 +144,7 @@ function workOf(rounds: readonly RollbackRound[], toy: TestWorktree): StageFunct
       { changesFiles: true },
     );
     if (round.overloaded === true)
-      await agent({ name: "agent", role: "impl", prompt: "go on", model: null, yolo: true });
+      await agent({ name: "agent", role: "impl", prompt: "continue", model: null, yolo: true });
     if (round.effect !== undefined) await effect(effectOf(round.effect));
     round.meddle?.(toy);
     return { event: "worked", reason: "did it" };

@@ -341,7 +341,7 @@ function serveGit(params: {
       CONTENT_LENGTH: request.headers["content-length"] ?? "",
       HTTP_CONTENT_ENCODING: request.headers["content-encoding"] ?? "",
       GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
-      REMOTE_USER: "somebody",
+      REMOTE_USER: "user",
       REMOTE_ADDR: "127.0.0.1",
     },
     stdio: ["pipe", "pipe", "ignore"],

@@ -17,7 +17,7 @@ export async function answerGraph(params: {
   const known = schema();
   const document = parse(textOf(fields["query"], ""));
   const wrong = validate(known, document, RULES);
-  if (wrong.length > 0) return { status: 200, body: { errors: wrong.map(told) } };
+  if (wrong.length > 0) return { status: 200, body: { errors: wrong.map(toJson) } };
   const result = await execute({
     schema: known,
     document,
@@ -26,7 +26,7 @@ export async function answerGraph(params: {
     operationName: textOf(fields["operationName"], "") || null,
   });
   const { data, errors } = result;
-  return { status: 200, body: errors === undefined ? { data } : { data, errors: errors.map(told) } };
+  return { status: 200, body: errors === undefined ? { data } : { data, errors: errors.map(toJson) } };
 }
 
 /** GitHub allows fields of the same name with different types to overlap, and `gh` depends on it. */
@@ -43,7 +43,7 @@ function schema(): GraphQLSchema {
 }
 
 /** A missing object has its own error type: `gh` recognizes it by that. */
-function told(error: GraphQLError): object {
+function toJson(error: GraphQLError): object {
   const type = error.extensions["type"];
   return { ...error.toJSON(), ...(typeof type === "string" ? { type } : {}) };
 }

@@ -22,7 +22,7 @@ export function formatSuite(harness: FormatHarness): void {
     test.each(own)("claims $name", ({ file }) => {
       expect(format.detect(file)).toMatchObject({ match: "yes" });
     });
-    test.each(all.filter((golden) => golden.format !== format.name))("leaves $format/$name alone", ({ file }) => {
+    test.each(all.filter((golden) => golden.format !== format.name))("does not claim $format/$name", ({ file }) => {
       expect(format.detect(file)).toMatchObject({ match: "no" });
     });
     test("claims every valid file, and never throws", PATIENCE, () => {
@@ -42,24 +42,24 @@ export function formatSuite(harness: FormatHarness): void {
   });
 
   describe("goldens", () => {
-    test("are there", () => expect(own.length).toBeGreaterThan(0));
+    test("exist", () => expect(own.length).toBeGreaterThan(0));
     test.each(own)("$name decodes as it always has", async (golden) => {
       const decoded = format.decode(golden.file);
       await expect(shown(decoded)).toMatchFileSnapshot(expectedPath(golden));
     });
-    test.each(own)("$name comes back whole", ({ file }) => {
+    test.each(own)("$name is encoded back completely", ({ file }) => {
       expectRoundTrip(harness, file);
     });
   });
 
-  test("valid documents come back whole", PATIENCE, () => {
+  test("valid documents are encoded back completely", PATIENCE, () => {
     fc.assert(
       fc.property(harness.files, (file) => expectRoundTrip(harness, file)),
       propertyRuns(300),
     );
   });
 
-  test("what the format cannot hold is named", PATIENCE, () => {
+  test("losses of the format are named", PATIENCE, () => {
     fc.assert(
       fc.property(arbitraryCheckpoint(), (checkpoint) => expectHonest(harness, checkpoint)),
       propertyRuns(200),
@@ -78,19 +78,19 @@ export function formatSuite(harness: FormatHarness): void {
       const refusal = refusalOf(harness, { ...golden.file, bytes: broken });
       expect(refusal).toMatchObject({ code: "FORMAT_INVALID", data: { path: blames ?? path } });
     });
-    test.each(own)("$name cut short", PATIENCE, (golden) => {
+    test.each(own)("$name truncated", PATIENCE, (golden) => {
       for (const file of prefixes(golden)) {
         const refusal = refusalOf(harness, file);
         if (harness.endsAreMarked && !isWhole(golden.file, file)) expect(refusal?.code).toBe("FORMAT_DAMAGED");
         if (refusal === null) expectRoundTrip(harness, file);
       }
     });
-    test.each(own)("$name with a bit turned", PATIENCE, (golden) => {
+    test.each(own)("$name with a flipped bit", PATIENCE, (golden) => {
       for (const file of bitFlips(golden)) if (refusalOf(harness, file) === null) expectRoundTrip(harness, file);
     });
   });
 
-  test("bytes changed at random are refused with a code, or come back whole", PATIENCE, () => {
+  test("bytes changed at random are refused with a code, or encoded back completely", PATIENCE, () => {
     fc.assert(
       fc.property(harness.files, edits, (file, changes) => {
         const broken = { ...file, bytes: mutated(file.bytes, changes) };
@@ -260,7 +260,7 @@ export function jsonCorruptions(golden: Golden): readonly Corruption[] {
     invalid("its first key twice", inside(`${firstKey}: 1`)),
     invalid("a key twice, spaced", inside(`${firstKey} \n : 1`)),
     invalid("a key twice, escaped otherwise", inside(`"unknow\\u006e": 1, "unknown": 2`)),
-    invalid("a key twice, deep in what nobody knows", inside('"unknown": [{"a": {"b": 1, "c": ":", "b": 1}}]')),
+    invalid("a duplicate key, deep in an unknown member", inside('"unknown": [{"a": {"b": 1, "c": ":", "b": 1}}]')),
     invalid("a number with too many digits", inside('"unknown": 9007199254740993')),
     invalid("a number too large", inside('"unknown": [1e999]')),
     invalid("half of a surrogate pair", inside('"unknown": "\\ud83d"')),

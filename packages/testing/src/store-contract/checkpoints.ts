@@ -202,7 +202,7 @@ export const effectCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "what failed may be tried again with another payload; what may have happened may not",
+    name: "a failed effect may be tried again with another payload; an effect that may have happened may not",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -225,7 +225,7 @@ export const effectCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "runs have ledgers of their own",
+    name: "each run has its own ledger",
     async run({ open }) {
       const store = await open();
       const [a, b] = [await leasedRun(store, "a"), await leasedRun(store, "b")];

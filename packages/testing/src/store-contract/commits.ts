@@ -69,7 +69,7 @@ export const commitCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "what goes in is captured in the call: changing it afterwards changes nothing",
+    name: "values are captured in the call: a later change of them changes nothing",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -100,7 +100,7 @@ export const commitCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "what comes out is deeply frozen, and equal to what went in",
+    name: "values are returned deeply frozen and equal to the saved ones",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -126,7 +126,7 @@ export const commitCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "values that JSON cannot carry are refused with their path, and nothing is written",
+    name: "values that JSON cannot represent are refused with their path, and nothing is written",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -176,7 +176,7 @@ export const commitCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "one of several overlapping calls that is refused leaves the others alone",
+    name: "a refused call does not affect overlapping calls",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -203,7 +203,7 @@ export const commitCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a checkpoint that reckons with another sequence is refused, entries and all",
+    name: "a checkpoint that expects another sequence is refused with its entries",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -222,7 +222,7 @@ export const commitCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "kinds that are the store's own, or no kinds, cannot be committed",
+    name: "reserved and invalid kinds cannot be committed",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -253,7 +253,7 @@ export const commitCases: readonly StoreCase[] = [
 
 export const journalCases: readonly StoreCase[] = [
   {
-    name: "the journal is numbered without gaps and chained from the birth record on",
+    name: "the journal is numbered without gaps and chained from the first record",
     async run({ open, clock }) {
       const store = await open();
       const lease = await leasedRun(store);

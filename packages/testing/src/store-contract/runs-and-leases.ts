@@ -15,7 +15,7 @@ async function problemsOf(store: Store): Promise<readonly string[]> {
 
 export const runCases: readonly StoreCase[] = [
   {
-    name: "a run is what it was created as, in every handle",
+    name: "a run has the same fields as at its creation, in every handle",
     async run({ open, clock }) {
       const [store, other] = [await open(), await open()];
       clock.set("2026-03-01T10:00:00.000Z");
@@ -157,7 +157,7 @@ export const runCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "an entry about the run with a body that could not be read is refused, and nothing is written",
+    name: "a run entry with an unreadable body is refused, and nothing is written",
     async run({ open }) {
       const store = await open();
       const lease = await leasedRun(store);
@@ -172,7 +172,7 @@ export const runCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "ids that are not ids and runs that are not there are refused",
+    name: "invalid ids and runs that do not exist are refused",
     async run({ open }) {
       const store = await open();
       for (const id of ["", "UPPER", "../x", "a/b", "-a", "a".repeat(64), "a b"]) {
@@ -303,7 +303,7 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a clock that jumps back makes no lease stale immediately, nor one that lasts for ever",
+    name: "a clock that jumps back makes no lease stale immediately, and none permanent",
     async run({ open, clock }) {
       clock.set("2026-03-01T10:00:00.000Z");
       const far = await open({ host: "elsewhere", pid: 1, started: "1", boot: "other" });
@@ -327,7 +327,7 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "closing a handle lets go of its leases",
+    name: "closing a handle releases its leases",
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       await leasedRun(store);
@@ -336,7 +336,7 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "slots are given up to the limit, freed by release and by death, and kept by their holder",
+    name: "slots are granted up to the limit, freed by release and by a crash, and kept by their holder",
     async run({ open }) {
       const [store, other, third, dead] = [await open(), await open(), await open(), await open(endedProcess())];
       for (const id of ["a", "b", "c", "d"]) await store.createRun({ id, workflow: "none", work: { kind: "none" } });
@@ -367,7 +367,7 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a run that is born with its lease is made with it or not at all",
+    name: "a run and its lease are created together or not at all",
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       const birth = { workflow: "none", work: { kind: "task", text: "a" }, labels: { by: "x" } } as const;

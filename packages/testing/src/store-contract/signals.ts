@@ -79,7 +79,7 @@ export const signalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a taken signal cannot be withdrawn or taken again, and sending it anew makes it pending",
+    name: "a taken signal cannot be withdrawn or taken again, and sending it again makes it pending",
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       await leasedRun(store);
@@ -98,7 +98,7 @@ export const signalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "of a taking and withdrawals that coincide, exactly one succeeds",
+    name: "of a take and withdrawals at the same time, exactly one succeeds",
     async run({ open }) {
       const handles = [await open(), await open(), await open()];
       const [store] = handles;
@@ -129,7 +129,7 @@ export const signalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "a signal to no run, or one that no holder could read, is refused",
+    name: "a signal to an unknown run, or one that no holder can read, is refused",
     async run({ open }) {
       const store = await open();
       await leasedRun(store);
