@@ -8,7 +8,7 @@ import { parseResponse, redactSecrets } from "./transport.ts";
 
 const AT = { forge: "GitHub", what: "GET x", fix: "Log in.", now: Date.UTC(2026, 2, 1) };
 
-test("whatever a forge answers, it is judged, and a limit ends at a time that can be written", () => {
+test("any answer of a forge is classified, and a rate limit ends at a valid time", () => {
   const header = fc.dictionary(
     fc.constantFrom("retry-after", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit-reset", "x-github-sso"),
     fc.oneof(fc.string(), fc.constantFrom("0", "1e99", "-5", "Wed, 21 Oct 2037 07:28:00 GMT")),
@@ -34,7 +34,7 @@ test.each([
   [403, {}, { message: "You have exceeded a secondary rate limit." }, 60],
   [422, {}, { message: "Validation Failed", errors: [{ message: "was submitted too quickly" }] }, 60],
   [503, { "retry-after": "Sun, 01 Mar 2026 00:05:00 GMT" }, {}, 300],
-])("a limit (%i %j %j) is known as one, and that nothing was done", (status, headers, body, seconds) => {
+])("a limit (%i %j %j) is classified as one, and nothing was done", (status, headers, body, seconds) => {
   const judged = classifyResponse({ kind: "answered", status, headers: new Map(Object.entries(headers)), body }, AT);
   const until = new Date(AT.now + seconds * 1000).toISOString();
   expect(judged).toMatchObject({
@@ -43,7 +43,7 @@ test.each([
   });
 });
 
-test("a failure of the forge keeps the time that it gives, and leaves open whether it acted", () => {
+test("a failure of the forge keeps the time that it gives, and leaves open whether the forge acted", () => {
   const headers = new Map([["retry-after", "20"]]);
   const judged = classifyResponse({ kind: "answered", status: 502, headers, body: undefined }, AT);
   expect(judged).toEqual({
@@ -53,7 +53,7 @@ test("a failure of the forge keeps the time that it gives, and leaves open wheth
   });
 });
 
-test("what a program prints is read back: status, headers, body, with either line end", () => {
+test("printed output is parsed into status, headers and body, with either line end", () => {
   const text =
     'HTTP/2.0 200 OK\nContent-Type: application/json; charset=utf-8\r\nLink: <https://x/y?page=2>; rel="next"\r\n\r\n{"a":"b\\n\\nc"}';
   const parsed = parseResponse(text);
@@ -68,7 +68,7 @@ test("what a program prints is read back: status, headers, body, with either lin
   expect(parseResponse("")).toBeNull();
 });
 
-test("the next page is taken from the link, and leads to no other host", () => {
+test("the next page comes from the link header, and never from another host", () => {
   const link = '<https://evil.example/z?page=3&per_page=100>; rel="next", <https://x/y?page=9>; rel="last"';
   expect(nextPage("repos/o/r/issues?per_page=100", link)).toBe("repos/o/r/issues?page=3&per_page=100");
   expect(nextPage("a", '<https://x/y?page=1>; rel="prev"')).toBeNull();
@@ -97,10 +97,10 @@ describe("remotes", () => {
     "https://github.com/../x",
     "https://github.com/o/r%2f..",
     "git@host:app",
-  ])("%j leads to no repository on a forge", (url) => expect(parseRemoteUrl(url)).toBeNull());
+  ])("%j is not a repository on a forge", (url) => expect(parseRemoteUrl(url)).toBeNull());
 });
 
-test("secrets are hidden wherever they stand", () => {
+test("secrets are masked everywhere", () => {
   const token = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
   fc.assert(
     fc.property(fc.string(), fc.string(), fc.stringMatching(/^[A-Za-z0-9_]{8,30}$/), (before, after, secret) => {
@@ -119,7 +119,7 @@ test("secrets are hidden wherever they stand", () => {
   expect(redactSecrets("fine: https://github.com/o/r")).toBe("fine: https://github.com/o/r");
 });
 
-test("a body fits, and has its key", () => {
+test("a body is cut to the limit and contains its key", () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 400 }), fc.integer({ min: 120, max: 300 }), (body, most) => {
       const fitted = truncateBody(body, most, (text) => withMarker(text, "run-1/a/b"));
@@ -129,7 +129,7 @@ test("a body fits, and has its key", () => {
   );
 });
 
-describe("a login without the scope that is needed", () => {
+describe("a login without the required scope", () => {
   const judge = (status: number, headers: Readonly<Record<string, string>>, body: JsonObject = {}) =>
     classifyResponse({ kind: "answered", status, headers: new Map(Object.entries(headers)), body }, AT);
   const scopes = (has: string) => ({ "x-accepted-oauth-scopes": "repo, public_repo", "x-oauth-scopes": has });
@@ -148,7 +148,7 @@ describe("a login without the scope that is needed", () => {
     });
   });
 
-  test("with the scope, what is not there is absent", () => {
+  test("with the scope, a missing object is absent", () => {
     for (const has of ["repo", "public_repo, gist"]) expect(judge(404, scopes(has))).toEqual({ kind: "absent" });
     expect(judge(404, {})).toEqual({ kind: "absent" });
   });

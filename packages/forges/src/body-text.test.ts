@@ -19,7 +19,7 @@ describe("markers", () => {
     );
   });
 
-  test.each(["", "a b", "a-->b", "a\nb", "<x", "x".repeat(201)])("%j is no key", (bad) => {
+  test.each(["", "a b", "a-->b", "a\nb", "<x", "x".repeat(201)])("%j is not a key", (bad) => {
     expect(() => requireKey(bad)).toThrow(expect.objectContaining({ code: "USAGE" }));
     expect(() => withMarker("body", bad)).toThrow(expect.objectContaining({ code: "USAGE" }));
   });

@@ -26,9 +26,9 @@ test.each([
   "/srv/app.git",
   "https://github.com/a/b/c",
   "https://notgithub.com/octo/app",
-])("%s is no forge that is known", (url) => expect(detectForge({ ...AUTO, base: [url] })).toBeNull());
+])("%s is not a known forge", (url) => expect(detectForge({ ...AUTO, base: [url] })).toBeNull());
 
-test("an alias of ssh is what the user says it is", () => {
+test("an ssh alias is the forge that the user configured", () => {
   const url = "git@work:octo/app.git";
   expect(detectForge({ ...AUTO, kind: "github", host: "github.com", base: [url], push: [url] })).toEqual({
     kind: "github",
@@ -37,7 +37,7 @@ test("an alias of ssh is what the user says it is", () => {
   });
 });
 
-test("a fork is pushed to, and upstream is where everything else lives; elsewhere there is no fork", () => {
+test("pushes go to the fork and everything else to upstream; without upstream there is no fork", () => {
   const base = ["https://github.com/octo/app"];
   expect(detectForge({ ...AUTO, base, push: ["git@github.com:dev/fork.git"] })?.head).toEqual({
     owner: "dev",

@@ -88,8 +88,8 @@ describe("faults", () => {
   };
 
   for (const way of forgeTransports("gh")) {
-    describe.skipIf(way.skip)(`GitHub through ${way.name} in trouble`, () => {
-      test.each(Object.keys(TABLE))("%s: what it is, what to do, and no token in sight", async (name) => {
+    describe.skipIf(way.skip)(`faults of GitHub through ${way.name}`, () => {
+      test.each(Object.keys(TABLE))("%s: cause and remedy are reported, without a token", async (name) => {
         const row = TABLE[name];
         if (row === undefined) throw new Error(`no row ${name}`);
         scene = await createGithubScene(way.program);
@@ -97,7 +97,7 @@ describe("faults", () => {
         scene.server.faults.set({ match: /\/issues/, times: 99, when: "before", effect: row.effect });
         const error = await rejection(forge.getIssue(1));
         expect(error).toMatchObject(row.error);
-        expect(told(error)).not.toContain(TOKEN);
+        expect(printedError(error)).not.toContain(TOKEN);
         expect(error.hint).toBeTruthy();
         const created = await rejection(forge.createIssue({ title: "One", body: "", labels: [], key: "run-1/a/b" }));
         expect(created.code).toBe(row.error["code"]);
@@ -123,7 +123,7 @@ describe("faults", () => {
         const error = await rejection(scene.forge({ transport: scene.transport({ token: bad }) }).getIssue(1));
         expect(error.code).toBe("FORGE_DENIED");
         expect(error.hint).toMatch(/gh auth login --hostname github.com|GH_TOKEN/);
-        expect(told(error)).not.toContain(bad);
+        expect(printedError(error)).not.toContain(bad);
       });
 
       test("in a repository that is not visible, absence is unknown", async () => {
@@ -139,7 +139,7 @@ describe("faults", () => {
           await expect(ask()).rejects.toMatchObject({ code: "FORGE_DENIED" });
       });
 
-      test("a moved repository is reported, and no request follows it blindly", async () => {
+      test("a moved repository is reported, and no request follows the redirect", async () => {
         scene = await createGithubScene(way.program);
         const effect = { kind: "answer", status: 307, body: { message: "Moved Permanently" } } as const;
         scene.server.faults.set({ match: /^POST/, times: 1, when: "before", effect });
@@ -177,7 +177,7 @@ describe("faults", () => {
   }
 
   /** Everything of an error that could end up in a log or in the store. */
-  function told(error: HoldfastError): string {
+  function printedError(error: HoldfastError): string {
     return [error.message, error.hint, JSON.stringify(error.data), String(error.cause), error.stack].join("\n");
   }
 });
@@ -267,10 +267,10 @@ describe("lost answers", () => {
   };
 
   for (const way of forgeTransports("gh")) {
-    describe.skipIf(way.skip)(`answers of GitHub that are lost, through ${way.name}`, () => {
+    describe.skipIf(way.skip)(`lost answers of GitHub, through ${way.name}`, () => {
       for (const [at, [what, { match, prepare, act, count }]] of Object.entries(ACTS).entries()) {
         test.each(way.program === null ? Object.keys(EFFECTS) : sampled(at))(
-          `${what} that was made is adopted when %s, and made once`,
+          `${what}: done once and adopted when %s`,
           async (how) => {
             scene = await createGithubScene(way.program);
             const forge = scene.forge();
@@ -285,7 +285,7 @@ describe("lost answers", () => {
           },
         );
 
-        test(`${what} that was not made is not said to be, and is made the next time`, async () => {
+        test(`${what}: a request that had no effect is not reported as done, and the next attempt does it`, async () => {
           scene = await createGithubScene(way.program);
           const forge = scene.forge();
           const head = await prepare(scene, forge);

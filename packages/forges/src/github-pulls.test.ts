@@ -15,7 +15,7 @@ test.each([
   [null, "unknown", false, "unknown"],
   [null, "clean", false, "unknown"],
   [undefined, undefined, false, "unknown"],
-  [true, "a word of tomorrow", false, "unknown"],
+  [true, "a future value", false, "unknown"],
 ] as const)("mergeable %j, %j, draft %j: %s", (mergeable, mergeable_state, draft, expected) => {
   expect(mergeabilityOf({ mergeable, mergeable_state, draft })).toBe(expected);
 });
@@ -33,7 +33,7 @@ test.each([
   ["completed", "cancelled", "failed"],
   ["completed", "action_required", "failed"],
   ["completed", "startup_failure", "failed"],
-  ["completed", "a word of tomorrow", "failed"],
+  ["completed", "a future value", "failed"],
   ["completed", null, "failed"],
 ] as const)("a check that is %s with %j is %s", (status, conclusion, expected) => {
   expect(checkRunState({ status, conclusion })).toBe(expected);
@@ -45,12 +45,12 @@ test.each([
   ["Validation Failed", [{ resource: "PullRequest", field: "head", code: "invalid" }], "head_missing"],
   ["Validation Failed", [{ resource: "PullRequest", field: "base", code: "invalid" }], "base_missing"],
   ["Draft pull requests are not supported in this repository.", [], "drafts_off"],
-  ["Something of tomorrow", ["in words"], "refused"],
+  ["A message of a later version", ["in words"], "refused"],
 ])("%s", (message, errors, why) => {
   expect(classifyPullError({ message, body: { message, errors } }).why).toBe(why);
 });
 
-test("where the API is, and which token goes there", () => {
+test("API address and its token", () => {
   expect(["github.com", "tenant.ghe.com", "ghe.example.com"].map(githubApiRoot)).toEqual([
     "https://api.github.com",
     "https://api.tenant.ghe.com",

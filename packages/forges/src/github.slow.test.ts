@@ -90,7 +90,7 @@ describe("github forge", () => {
         await expect(other).rejects.toMatchObject({ code: "FORGE_REFUSED", data: { why: "drafts_off" } });
       });
 
-      test("where merge commits are off, it is squashed", async () => {
+      test("without merge commits in the repository, it is squashed", async () => {
         scene = await createGithubScene(way.program);
         scene.repository.rules.methods = ["squash"];
         const forge = scene.forge();
@@ -99,7 +99,7 @@ describe("github forge", () => {
         expect((await forge.mergePullRequest(number, { head })).state).toBe("merged");
       });
 
-      test("a body that is too long is cut, and found by its key all the same", async () => {
+      test("a body that is too long is cut, and still found by its key", async () => {
         scene = await createGithubScene(way.program);
         const forge = scene.forge();
         const body = "x".repeat(200_000);
@@ -110,7 +110,7 @@ describe("github forge", () => {
         expect(await forge.findComment(made.number, "run-1/done/note")).toEqual(note);
       });
 
-      test("a pull request is no issue, and one that moved to another repository is not ours", async () => {
+      test("a pull request is not an issue, and an issue that moved to another repository is not ours", async () => {
         scene = await createGithubScene(way.program);
         const forge = scene.forge();
         await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
@@ -139,7 +139,7 @@ describe("github forge", () => {
         expect((await forge.getIssue(moved.number))?.number).toBe(moved.number);
       });
 
-      test("what a filter lets through that it should not is left out", async () => {
+      test("unrelated results of a filter are left out", async () => {
         scene = await createGithubScene(way.program);
         const pull = { number: 9, html_url: "x", title: "x", state: "open", base: { ref: "main" }, labels: [] };
         const heads = ["someone:topic", "octo:topic-2"].map((label) => ({ label, ref: label.split(":")[1], sha: "0" }));
@@ -161,10 +161,10 @@ describe("github forge", () => {
         repository.checkRuns.push({ ...run, id: 7, name: "test" }, { ...run, id: 8, name: "gone" });
         repository.logs.set(
           7,
-          "2026-01-01T00:00:00.0000000Z ##[group]Run\n2026-01-01T00:00:00.1Z greets nobody: failed\n",
+          "2026-01-01T00:00:00.0000000Z ##[group]Run\n2026-01-01T00:00:00.1Z prints no greeting: failed\n",
         );
         const { runs } = await scene.forge().checks(commit);
-        expect(runs.map(({ summary }) => summary)).toEqual(["Run\ngreets nobody: failed", ""]);
+        expect(runs.map(({ summary }) => summary)).toEqual(["Run\nprints no greeting: failed", ""]);
       });
 
       test("a token that cannot read check runs is denied: a part of the checks does not count as all", async () => {
@@ -179,7 +179,7 @@ describe("github forge", () => {
         });
       });
 
-      test("reviews come with what they say on lines, to the last page; drafts are left out, bots and gone accounts told", async () => {
+      test("reviews come with their line comments, to the last page; drafts are left out, bots and deleted accounts are marked", async () => {
         scene = await createGithubScene(way.program);
         const commit = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
         const forge = scene.forge();
@@ -202,7 +202,7 @@ describe("github forge", () => {
         expect(found[101]).toMatchObject({ body: "No.\n\nb.txt:1: Louder.", commit, at });
       });
 
-      test("an Enterprise server has its API below a path of its own host", async () => {
+      test("an Enterprise server has its API under a path of its host", async () => {
         scene = await createGithubScene(way.program);
         const host = "ghe.example.com";
         const forge = scene.forge({ host, transport: scene.transport({ host }) });
@@ -211,7 +211,7 @@ describe("github forge", () => {
         expect(forge.location).toBe("https://ghe.example.com/octo/app");
       });
 
-      test("from a fork: issue and pull request at upstream, the head with its owner", async () => {
+      test("from a fork: issue and pull request are at upstream, the head has the fork's owner", async () => {
         scene = await createGithubScene(way.program);
         const { repository, server } = scene;
         const fork = await createGithubScene(null);

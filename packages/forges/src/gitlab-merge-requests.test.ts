@@ -12,7 +12,7 @@ const decided = (username: string, body: string): Note => note(username, body, {
 const seen = (notes: readonly Note[], approvers: readonly string[] = []) =>
   toReviews(notes, new Set(approvers)).map(({ author, state, body }) => [author, state, body]);
 
-test("comments before a decision belong to it, those on files with their line", () => {
+test("comments before a decision belong to it; comments on files have their line", () => {
   const position = { head_sha: "c0ffee", new_path: "a.ts", new_line: 7 };
   const notes = [
     note("ada", "In general: no."),
@@ -27,7 +27,7 @@ test("comments before a decision belong to it, those on files with their line", 
   expect(toReviews(notes, new Set())[0]?.commit).toBe("c0ffee");
 });
 
-test("an approval counts only while GitLab lists it; taken back it is dismissed", () => {
+test("an approval counts only while GitLab lists it; a withdrawn one is dismissed", () => {
   const approved = [decided("ada", "approved this merge request")];
   expect(seen(approved, ["ada"])).toEqual([["ada", "approved", ""]]);
   expect(seen(approved)).toEqual([["ada", "dismissed", ""]]);

@@ -108,7 +108,7 @@ describe("gitlab forge", () => {
       test.each([
         ["the connection is dropped", { kind: "drop" }],
         ["a 502 comes instead", answer(502)],
-      ] as const)("whatever was made is adopted when %s, and made once", async (_how, effect) => {
+      ] as const)("anything created is adopted when %s, and created once", async (_how, effect) => {
         scene = await createGitlabScene(way.program);
         const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
         for (const { match, act, count } of ACTS) {
@@ -119,7 +119,7 @@ describe("gitlab forge", () => {
         }
       });
 
-      test.each(TROUBLES)("%s: what it is, and no token in sight", async (_name, effect, expected) => {
+      test.each(TROUBLES)("%s: the cause is reported, without a token", async (_name, effect, expected) => {
         scene = await createGitlabScene(way.program);
         const forge = scene.forge({ clock: createSetClock(new Date(NOW).toISOString()) });
         scene.server.faults.set({ match: /./, times: 9, when: "before", effect });
@@ -131,7 +131,7 @@ describe("gitlab forge", () => {
         );
       });
 
-      test("a wrong token is denied; in a project that cannot be seen nothing is absent", async () => {
+      test("a wrong token is denied; in an invisible project nothing is absent", async () => {
         scene = await createGitlabScene(way.program);
         const wrong = scene.forge({ transport: scene.transport({ token: "glpat-wrongwrongwrongwrong" }) });
         await expect(wrong.getIssue(1)).rejects.toMatchObject({ code: "FORGE_DENIED" });
@@ -171,7 +171,7 @@ describe("gitlab forge", () => {
         expect(await forge.checks(commit)).toMatchObject({ state: "failed", runs: { length: 250 } });
       });
 
-      test("a draft is one by its title, which the port does not show; its state and its words are kept apart", async () => {
+      test("a draft is marked by its title, which the port does not show; state and title are kept separate", async () => {
         scene = await createGitlabScene(way.program);
         const forge = scene.forge();
         const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
@@ -182,7 +182,7 @@ describe("gitlab forge", () => {
         expect(scene.project.requests[0]?.title).toBe("Draft: Two");
       });
 
-      test("from a fork: issue and request in the project, the head from the fork", async () => {
+      test("from a fork: issue and merge request are in the project, the head comes from the fork", async () => {
         scene = await createGitlabScene(way.program);
         const fork = await createGitlabScene(null);
         try {
@@ -213,7 +213,7 @@ describe("gitlab forge", () => {
     ["unchecked", true, "unknown"],
     ["not_approved", false, "blocked"],
     ["ci_must_pass", false, "blocked"],
-    ["a word of tomorrow", false, "blocked"],
+    ["a future value", false, "blocked"],
   ] as const)("%s with conflicts %j is %s", (detailed_merge_status, has_conflicts, expected) => {
     expect(mergeabilityOf({ title: "One", detailed_merge_status, has_conflicts })).toBe(expected);
   });
@@ -228,11 +228,11 @@ describe("gitlab forge", () => {
     ]);
   });
 
-  test("a job that may fail does not count, nor one that waits for a user", () => {
+  test("a job that may fail does not count, nor does one that waits for a user", () => {
     expect(commitStatusState({ status: "failed" })).toBe("failed");
     expect(commitStatusState({ status: "failed", allow_failure: true })).toBe("skipped");
     expect(
-      ["manual", "scheduled", "canceled", "a word of tomorrow"].map((status) => commitStatusState({ status })),
+      ["manual", "scheduled", "canceled", "a future value"].map((status) => commitStatusState({ status })),
     ).toEqual(["skipped", "pending", "failed", "failed"]);
   });
 });

@@ -12,7 +12,7 @@ const anIssue = fc.record({
 });
 
 describe("an issue file", () => {
-  test("what is written is read back", () => {
+  test("a written issue is read back unchanged", () => {
     fc.assert(
       fc.property(anIssue, (issue) => {
         expect(parseIssue(formatIssue(issue), CHANGED)).toEqual({
@@ -56,30 +56,30 @@ describe("an issue file", () => {
     ],
     ["a number for a title", "---\ntitle: 42\n---\n", { title: "42" }],
     [
-      "Windows line ends and a mark",
+      "Windows line ends and a byte order mark",
       "\uFEFF---\r\ntitle: x\r\nstate: closed\r\n---\r\nBody\r\n",
       { state: "closed", body: "Body\n" },
     ],
     [
-      "a time of its own",
+      "a custom time",
       "---\ntitle: x\nupdatedAt: 2026-01-02T03:04:05Z\n---\n",
       { updatedAt: "2026-01-02T03:04:05.000Z" },
     ],
     ["a rule in the body", "---\ntitle: x\n---\none\n---\ntwo\n", { title: "x", body: "one\n---\ntwo\n" }],
     ["empty front matter", "---\n---\nTitle here\n", { title: "Title here" }],
-  ])("as people write it: %s", (_name, text, issue) => {
+  ])("valid: %s", (_name, text, issue) => {
     expect(parseIssue(text, CHANGED)).toMatchObject({ kind: "issue", issue });
   });
 
   test.each([
-    ["nothing at all", "", "no title"],
-    ["YAML that is none", "---\ntitle: [x\n---\n", "front matter"],
-    ["a list for fields", "---\n- a\n---\n", "front matter"],
-    ["a key twice", "---\ntitle: x\ntitle: y\n---\n", "front matter"],
-    ["a state of its own", "---\ntitle: x\nstate: doing\n---\n", '"doing"'],
+    ["an empty file", "", "no title"],
+    ["invalid YAML", "---\ntitle: [x\n---\n", "front matter"],
+    ["a list instead of fields", "---\n- a\n---\n", "front matter"],
+    ["a duplicate key", "---\ntitle: x\ntitle: y\n---\n", "front matter"],
+    ["an unknown state", "---\ntitle: x\nstate: doing\n---\n", '"doing"'],
     ["labels that are a map", "---\ntitle: x\nlabels: {a: 1}\n---\n", "labels"],
     ["a title that is a list", "---\ntitle: [x]\n---\n", "title"],
-    ["a time that is none", "---\ntitle: x\nupdatedAt: soon\n---\n", "updatedAt"],
+    ["an invalid time", "---\ntitle: x\nupdatedAt: soon\n---\n", "updatedAt"],
   ])("damaged: %s", (_name, text, why) => {
     const parsed = parseIssue(text, CHANGED);
     expect(parsed.kind === "damaged" && parsed.why).toContain(why);

@@ -33,7 +33,7 @@ describe("local forge", () => {
   }
 
   describe("files that users write", () => {
-    test("an issue by hand is an issue; its time is the file's; the next number comes after it", async () => {
+    test("an issue written by hand is an issue; its time is the file's; the next number comes after it", async () => {
       scene.write("issues/42.md", "---\ntitle: Greet people\nlabels: [bug]\n---\nSay hello.\n");
       utimesSync(join(scene.directory, "issues/42.md"), 1_700_000_000, 1_700_000_000);
       const forge = scene.forge();
@@ -84,7 +84,7 @@ describe("local forge", () => {
       });
     });
 
-    test("a damaged issue hides no other one", async () => {
+    test("a damaged issue does not hide the others", async () => {
       scene.write("issues/1.md", "---\ntitle: [\n---\n");
       const forge = scene.forge();
       const { number } = await forge.createIssue({ title: "x", body: "", labels: [], key: "k" });
@@ -114,7 +114,7 @@ describe("local forge", () => {
     });
 
     test.each(["main^", "main~0", "../heads/main", "main:a.txt", "-d", "--all", "a\0b", "HEAD"])(
-      "%j is no branch",
+      "%j is not a branch",
       async (head) => {
         await expect(scene.forge().createPullRequest(pullRequest({ head }))).rejects.toMatchObject({
           code: "FORGE_REFUSED",
@@ -123,7 +123,7 @@ describe("local forge", () => {
       },
     );
 
-    test("no repository there: it does not answer, and does once it is there again", async () => {
+    test("without a repository requests fail, and succeed once it is back", async () => {
       const forge = openLocalForge({ repository: "/nowhere/at/all.git" });
       await expect(forge.getIssue(1)).rejects.toMatchObject({
         code: "FORGE_FAILED",
@@ -136,7 +136,7 @@ describe("local forge", () => {
   describe("the log counts each change once", () => {
     beforeEach(freshScene);
 
-    test("what, when, number and key; looking and repeating add nothing", async () => {
+    test("kind, time, number and key are logged; reads and repeated calls log nothing", async () => {
       const forge = scene.forge();
       const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
       for (let round = 0; round < 2; round++) {
@@ -160,7 +160,7 @@ describe("local forge", () => {
       expect(new Set(log().map(({ at }) => at))).toEqual(new Set(["2026-03-01T12:00:00.000Z"]));
     });
 
-    test("from each state that a kill can leave, the change is there once and logged once", async () => {
+    test("from each state that a kill can leave, the change is made once and logged once", async () => {
       const forge = scene.forge();
       const make = (key: string): Promise<unknown> => forge.createIssue({ title: "x", body: "", labels: [], key });
       await make("first");
@@ -190,7 +190,7 @@ describe("local forge", () => {
       expect((await forge.findIssue("second"))?.number).toBe(3);
     });
 
-    test("a merge that was killed before its file was written is finished, not made again", async () => {
+    test("a merge that was killed before its file was written is completed, not repeated", async () => {
       const forge = scene.forge();
       const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
       const { number } = await forge.createPullRequest(pullRequest());
@@ -208,10 +208,10 @@ describe("local forge", () => {
     });
   });
 
-  describe("pull requests and what happens to their branches", () => {
+  describe("pull requests and changes of their branches", () => {
     beforeEach(freshScene);
 
-    test("merged by hand is merged; a head that was taken back, or is gone, is not", async () => {
+    test("a branch merged by hand is merged; a head that was reset or deleted is not", async () => {
       const forge = scene.forge();
       const start = await scene.tip("main");
       await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
@@ -230,7 +230,7 @@ describe("local forge", () => {
       expect(await forge.getPullRequest(number)).toMatchObject({ state: "merged" });
     });
 
-    test("behind when the base moved; a draft is blocked and not merged", async () => {
+    test("a pull request is behind when the base moved; a draft is blocked and not merged", async () => {
       const forge = scene.forge();
       const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
       const { number } = await forge.createPullRequest(pullRequest({ draft: true }));
@@ -290,7 +290,7 @@ describe("ci", () => {
   });
   afterEach(() => scene.dispose());
 
-  test("the command runs in a checkout of the commit, once, and its result is written down", async () => {
+  test("the command runs once, in a checkout of the commit, and its result is stored", async () => {
     const ran = join(scene.directory, "..", "ran");
     scene.write("forge.yaml", `ci: 'echo run >> ${ran}; cat b.txt; git rev-parse HEAD; test -z "$HOLDFAST_MARK"'\n`);
     const [first] = await Promise.all([scene.forge().checks(commit), scene.forge().checks(commit)]);
@@ -304,7 +304,7 @@ describe("ci", () => {
     expect(readFileSync(join(scene.directory, "log.jsonl"), "utf8").match(/checks_recorded/g)).toHaveLength(1);
   });
 
-  test("a failure has the end of its output", async () => {
+  test("a failure includes the end of its output", async () => {
     scene.write("forge.yaml", "ci: 'seq 1 20000; echo the last word >&2; exit 7'\n");
     const { state, runs } = await scene.forge().checks(commit);
     expect(state).toBe("failed");
@@ -312,7 +312,7 @@ describe("ci", () => {
     expect(runs[0]?.summary.length).toBeLessThan(9000);
   });
 
-  test("pending while it runs, even if no process waits for it, and then its result", async () => {
+  test("a check is pending while it runs, even if no process waits for it, and then has its result", async () => {
     const gate = join(scene.directory, "..", "gate");
     scene.write("forge.yaml", `ci: 'while [ ! -e ${gate} ]; do sleep 0.05; done; echo through'\n`);
     expect((await scene.forge({ ciWaitMs: 0 }).checks(commit)).state).toBe("pending");
@@ -321,7 +321,7 @@ describe("ci", () => {
     expect(await untilDone()).toMatchObject({ state: "passed", runs: [{ summary: "through\n" }] });
   });
 
-  test("one that died without a result is run again", async () => {
+  test("a check that died without a result runs again", async () => {
     const gate = join(scene.directory, "..", "gate");
     scene.write("forge.yaml", `ci: 'test -e ${gate} || kill -9 0'\n`);
     expect((await scene.forge({ ciWaitMs: 300 }).checks(commit)).state).toBe("pending");
@@ -329,14 +329,14 @@ describe("ci", () => {
     expect((await untilDone()).state).toBe("passed");
   });
 
-  test("one that does not end is ended", async () => {
+  test("a check that does not end is ended", async () => {
     scene.write("forge.yaml", "ci: 'sleep 600'\nciTimeoutMinutes: 0.001\n");
     const { state, runs } = await scene.forge().checks(commit);
     expect(state).toBe("failed");
     expect(runs[0]?.summary).toContain("did not end");
   });
 
-  test("no command, or a commit that was never pushed: none", async () => {
+  test("without a command, or for a commit that was never pushed, there is no check", async () => {
     expect((await scene.forge().checks(commit)).state).toBe("none");
     scene.write("forge.yaml", "ci: 'true'\n");
     expect((await scene.forge().checks("a".repeat(40))).state).toBe("none");
@@ -371,7 +371,7 @@ describe("killed writers", () => {
     return spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
   }
 
-  test("writers at once, killed again and again: each issue and comment once, numbers never shared, each in the log once", async () => {
+  test("concurrent writers, killed repeatedly: each issue and comment exists once, numbers are unique, each change is logged once", async () => {
     const scene = createLocalForgeScene();
     try {
       for (const milliseconds of [20, 60, 120, null]) {

@@ -161,7 +161,7 @@ const codexLog = [
 const linesOf = (events: readonly object[]): readonly string[] => events.map((event) => JSON.stringify(event));
 
 describe("ATIF 1.7", () => {
-  test("a run's story, entry by entry", () => {
+  test("a run becomes a trajectory, entry by entry", () => {
     const trajectory = exported(sourceOf(story));
     expect(
       trajectory.steps.map((step) => [step.source, step.message || (step.tool_calls?.[0]?.function_name ?? "")]),
@@ -191,7 +191,7 @@ describe("ATIF 1.7", () => {
     ]);
   });
 
-  test("what is left out is reported", () => {
+  test("omissions are reported", () => {
     expect(exportAtif(sourceOf(story)).losses.map((loss) => loss.path)).toEqual([
       "prompts",
       "journal.run.created",
@@ -201,7 +201,7 @@ describe("ATIF 1.7", () => {
     ]);
   });
 
-  test("claude's events: turns put together, results with their calls, the rest kept", () => {
+  test("claude's events: turns are joined, results have their calls, the rest is kept", () => {
     const [call] =
       exported(sourceOf(story.slice(0, 5), [{ stageAttempt: 1, step: "code", lines: linesOf(claudeLog) }]))
         .subagent_trajectories ?? [];

@@ -75,7 +75,7 @@ describe("context-store", () => {
     normalised: [],
   });
 
-  test("a document with a date that is none and a key __proto__ was read once, and is refused now", () => {
+  test("a document with an invalid date and a key __proto__ was accepted before, and is refused now", () => {
     const path = join(import.meta.dirname, "../golden-refused/context-store/odd-members.json");
     const bytes = readFileSync(path);
     const refusal = (text: Uint8Array) => () => contextStore.decode({ path, bytes: text, compression: "none" });
@@ -84,7 +84,7 @@ describe("context-store", () => {
     expect(refusal(utf8(bytes.toString().replace("__proto__", "proto")))).toThrow(at("/created_at"));
   });
 
-  test("a refusal in a list names the place in it", () => {
+  test("a refusal in a list names the index", () => {
     const broken = fileOf([two, { ...two, version: 2, values: [] }]);
     expect(() => contextStore.decode(broken)).toThrow(
       expect.objectContaining({ data: expect.objectContaining({ path: "/1/values" }) }),
@@ -103,7 +103,7 @@ describe("context-store", () => {
     );
   });
 
-  test("what was changed is written, and the rest stays as it was spelled", () => {
+  test("changes are written, and the rest keeps its spelling", () => {
     const [checkpoint] = contextStore.decode(golden.file).checkpoints;
     if (checkpoint === undefined) throw new Error("nothing was decoded");
     const context = { ...checkpoint.planes.context, values: { step: 2, data: "initial" } };

@@ -25,7 +25,7 @@ describe("crunch config", () => {
   const golden = readFileSync(join(import.meta.dirname, "../golden-directory/checkpoint-config.yaml"), "utf8");
 
   describe("crunch's configuration", () => {
-    test("the whole of it", () => {
+    test("a complete file", () => {
       const config = parsed(golden);
       expect(config).toEqual({
         enabled: true,
@@ -55,13 +55,13 @@ describe("crunch config", () => {
       checkRetention(config.retention);
     });
 
-    test("what is not set is as in the whole of it", () => {
+    test("missing settings have the values of the complete file", () => {
       for (const least of ["checkpoint: {}\n", "checkpoint:\n", "checkpoint:\n  retention:\n  storage:\n"]) {
         expect(parsed(least)).toEqual(parsed(golden));
       }
     });
 
-    test("-1 keeps all, 0 none, and a number that many", () => {
+    test("-1 keeps all, 0 none, and N keeps N", () => {
       const { perTrigger } = parsed(
         "checkpoint: {retention: {batch_complete: -1, manual: 0, user_interrupt: 7, session_end: 2}}\n",
       ).retention;
@@ -73,7 +73,7 @@ describe("crunch config", () => {
       });
     });
 
-    test("without a file it is as with one that says nothing", () => {
+    test("a missing file is the same as an empty one", () => {
       expect(defaultCrunchConfig()).toEqual(parsed("checkpoint: {}\n"));
     });
 
@@ -106,7 +106,7 @@ describe("crunch config", () => {
       });
     });
 
-    test("unknown keys are remarked upon", () => {
+    test("unknown keys cause a remark", () => {
       const text =
         "checkpoint: {colour: red, retention: {sometimes: 3}, checkpoint_triggers: {moon: true}}\nother: 1\n";
       expect(
@@ -140,7 +140,7 @@ describe("crunch config", () => {
       );
     });
 
-    test("the place of an issue", () => {
+    test("the directory of an issue", () => {
       expect(crunchLocation(".claude/crunch/{issue}/checkpoints", 42)).toBe(".claude/crunch/42/checkpoints");
       expect(crunchLocation("x/{issue_number}", null)).toBe("x/none");
       expect(() => crunchLocation("../{issue}", 1)).toThrow(expect.objectContaining({ code: "USAGE" }));
@@ -164,12 +164,12 @@ describe("triggers", () => {
       ["conflict resolved: after the resolution", "conflict_resolved", both],
       ["user interrupt", "interrupt", both],
       ["session timeout", "session_end", both],
-      ["asked for", "manual", both],
-      ["every ten minutes: saved, but crunch has no word for it", "timer", { taken: true, shown: false }],
+      ["manual", "manual", both],
+      ["every ten minutes: saved, but crunch has no name for it", "timer", { taken: true, shown: false }],
     ])("%s", (_, trigger, expected) => expect(set({})[trigger]).toEqual(expected));
   });
 
-  test("each switch turns its own trigger, and no other", () => {
+  test("each switch changes its own trigger and no other", () => {
     for (const trigger of ["batch_complete", "conflict_start", "conflict_resolved"] as const) {
       const off = set({ on: { ...DEFAULT_SWITCHES.on, [trigger]: false } });
       expect(having(off, "taken")).toEqual(without("agent_complete", trigger));
@@ -178,7 +178,7 @@ describe("triggers", () => {
     expect(having(set({ on: { ...DEFAULT_SWITCHES.on, agent_complete: true } }), "taken")).toEqual(TRIGGERS);
   });
 
-  test("the way to the next stage is always saved; the switch says whether it is shown", () => {
+  test("the transition to the next stage is always saved; the switch decides whether it is shown", () => {
     const off = set({ on: { stage: false } });
     expect(off.stage).toEqual({ taken: true, shown: false });
   });
@@ -194,7 +194,7 @@ describe("triggers", () => {
     );
   });
 
-  test("enabled off: nothing is shown, crunch takes none of its own, and the engine's safety points stand", () => {
+  test("enabled off: nothing is shown, crunch takes no checkpoints, and the engine still takes its safety checkpoints", () => {
     const off = set({ enabled: false });
     expect(having(off, "shown")).toEqual([]);
     expect(having(off, "taken")).toEqual(

@@ -89,7 +89,7 @@ function limits(
   };
 }
 
-describe("what crunch's configuration lets a directory hold", () => {
+describe("limits of crunch's configuration on a directory", () => {
   const next = (id: string, more: Partial<ExternalCheckpoint> = {}): ExternalCheckpoint => ({
     ...newest(look(golden)),
     id,
@@ -97,7 +97,7 @@ describe("what crunch's configuration lets a directory hold", () => {
     ...more,
   });
 
-  test("what is beyond its count goes, with its entry in the index, and is not written again", () => {
+  test("files beyond the count are removed with their index entry, and not written again", () => {
     const ours = ["CP-enrich-20250114-a3f2", "CP-enrich-20250114-b4c5", "CP-1"];
     const one = { add: [next("CP-1")], limits: limits({ batch_complete: 1 }, { ours }), links: true };
     const plan = planCrunchWrite({ directory: look(golden), ...one });
@@ -111,14 +111,14 @@ describe("what crunch's configuration lets a directory hold", () => {
     expect(again.actions.filter(({ kind, name }) => kind !== "write" || name === NEW)).toEqual([]);
   });
 
-  test("checkpoints of other writers remain, whatever the rule", () => {
+  test("checkpoints of other writers remain under every rule", () => {
     const params = { add: [next("CP-1")], limits: limits({ batch_complete: 1, stage: 0 }, { ours: ["CP-1"] }) };
     const plan = planCrunchWrite({ directory: look(golden), ...params, links: true });
     expect(plan.actions.filter(({ kind }) => kind === "remove")).toEqual([]);
     expect(plan.limited).toEqual([]);
   });
 
-  test("over the size limit the oldest go first; a single larger one is not written, which is reported", () => {
+  test("over the size limit the oldest are removed first; a single larger one is not written, which is reported", () => {
     const size = [...golden.files].reduce((sum, [name, bytes]) => sum + (name.startsWith("CP-") ? bytes.length : 0), 0);
     const tight = planCrunchWrite({
       directory: look(golden),
@@ -138,7 +138,7 @@ describe("what crunch's configuration lets a directory hold", () => {
     expect(refused.limited).toEqual([expect.objectContaining({ path: "checkpoints.CP-huge" })]);
   });
 
-  test("packed files are named so, and one that is there keeps its name", () => {
+  test("compressed files have the matching name, and an existing file keeps its name", () => {
     const there = newest(look(golden));
     const position = { ...there.planes.position, attempts: { enrich: 9 } };
     const add = [next("CP-1"), { ...there, planes: { ...there.planes, position } }];
@@ -149,7 +149,7 @@ describe("what crunch's configuration lets a directory hold", () => {
   });
 });
 
-describe("a directory from the time when crunch changed from JSON to YAML", () => {
+describe("a directory with both JSON and YAML checkpoints", () => {
   const utf8 = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value, null, 2));
   const oldJson = OLD.replace(".yaml", ".json");
   const mixed: World = {
@@ -162,7 +162,7 @@ describe("a directory from the time when crunch changed from JSON to YAML", () =
     link: NEW,
   };
 
-  test("is read from both, and both indexes are made true", () => {
+  test("is read from both, and both indexes are corrected", () => {
     const directory = look(mixed);
     expect(directory.checkpoints.map(({ name, checkpoint }) => [name, checkpoint.trigger])).toEqual([
       [oldJson, "manual"],
@@ -177,7 +177,7 @@ describe("a directory from the time when crunch changed from JSON to YAML", () =
     expect(planCrunchWrite({ directory: look(after), add: [], links: true }).actions).toEqual([]);
   });
 
-  test("each file is written again as its name promises, a new one as the newest is", () => {
+  test("each file keeps the format of its name, and a new one has the format of the newest", () => {
     const [old, last] = look(mixed).checkpoints.map(({ checkpoint }) => checkpoint);
     if (old === undefined || last === undefined) throw new Error("there are two");
     const changed = { ...old, planes: { ...old.planes, position: { ...old.planes.position, stage: "docs" } } };
@@ -190,7 +190,7 @@ describe("a directory from the time when crunch changed from JSON to YAML", () =
     expect(textOf(after, "CP-1.yaml")).toMatch(/^checkpoint_id: /);
   });
 
-  test("of the same checkpoint in both, one counts; only a difference is trouble", () => {
+  test("if both formats have the same checkpoint, one counts; only a difference is reported", () => {
     const twins = { ...mixed, files: new Map(mixed.files).set(OLD, golden.files.get(OLD) ?? new Uint8Array()) };
     expect(look(twins)).toMatchObject({ broken: [], checkpoints: [{ name: OLD }, { name: NEW }] });
     const unequal = replaced(twins, oldJson, (text) => text.replace('"enrich"', '"docs"'));
@@ -199,7 +199,7 @@ describe("a directory from the time when crunch changed from JSON to YAML", () =
 });
 
 describe("a crunch directory", () => {
-  test("is read in order, with the triggers that only its index knows", () => {
+  test("is read in order, with the triggers that only its index has", () => {
     const directory = look(golden);
     expect(directory.checkpoints.map(({ name, checkpoint }) => [name, checkpoint.trigger])).toEqual([
       [OLD, "stage"],
@@ -245,7 +245,7 @@ describe("a crunch directory", () => {
       }),
       ["it has another order"],
     ],
-  ])("with an index that is %s gets a right one", (_, world, problems) => {
+  ])("with an index that is %s gets a correct one", (_, world, problems) => {
     const directory = look(world);
     expect(directory.index.problems).toEqual(problems);
     const { actions } = planCrunchWrite({ directory, add: [], links: true });
@@ -255,7 +255,7 @@ describe("a crunch directory", () => {
     expect(planCrunchWrite({ directory: repaired, add: [], links: true }).actions).toEqual([]);
   });
 
-  test("rebuilt without an index it leaves out unknown triggers", () => {
+  test("rebuilt without an index, it omits unknown triggers", () => {
     const world = without(golden, "index.yaml");
     const { actions } = planCrunchWrite({ directory: look(world), add: [], links: true });
     const index = parse(textOf(apply(world, actions), "index.yaml"));
@@ -280,7 +280,7 @@ describe("a crunch directory", () => {
     });
   });
 
-  test("the index says that a failed run cannot be resumed, as its document does", () => {
+  test("the index marks a failed run as not resumable, like its document", () => {
     const directory = look(golden);
     const recovery = { can_resume: false, resume_from: "enrich", prerequisites_met: true, warnings: ["It failed"] };
     const next: ExternalCheckpoint = {
@@ -294,7 +294,7 @@ describe("a crunch directory", () => {
     expect(checkpoints.at(-1)).toMatchObject({ checkpoint_id: "CP-next", can_resume: false });
   });
 
-  test("keeps what others put into the index", () => {
+  test("keeps foreign entries of the index", () => {
     const world = replaced(golden, "index.yaml", (text) =>
       text
         .replace("issue_number: 42", "owner: ada\nissue_number: 41")
@@ -308,7 +308,7 @@ describe("a crunch directory", () => {
     });
   });
 
-  test("a new checkpoint: file first, then index, then latest, and last what goes", () => {
+  test("a new checkpoint: first the file, then the index, then latest, and removals last", () => {
     const directory = look(golden);
     const next: ExternalCheckpoint = {
       ...newest(directory),
@@ -339,7 +339,7 @@ describe("a crunch directory", () => {
     });
   });
 
-  test("stopped after any action, it is whole, and the same plan made again completes it", () => {
+  test("stopped after any action, it is consistent, and the same plan completes it", () => {
     const directory = look(golden);
     const next = { ...newest(directory), id: "CP-next", createdAt: "2025-01-14T12:00:00.000Z" };
     const [first] = directory.checkpoints;
@@ -365,7 +365,7 @@ describe("a crunch directory", () => {
     }
   });
 
-  test("without links, latest is a file with the name, and is understood", () => {
+  test("without symbolic links, latest is a file with the name, and is understood", () => {
     const world = { ...golden, link: null };
     const plan = planCrunchWrite({ directory: look(world), add: [], links: false });
     expect(plan.actions).toEqual([{ kind: "write", name: "latest", bytes: new TextEncoder().encode(`${NEW}\n`) }]);
@@ -374,7 +374,7 @@ describe("a crunch directory", () => {
     expect(planCrunchWrite({ directory: after, add: [], links: false }).actions).toEqual([]);
   });
 
-  test("a broken file is named, left alone, and never overwritten", () => {
+  test("a damaged file is named, kept, and never overwritten", () => {
     const world = replaced(golden, NEW, (text) => text.slice(0, 60));
     const directory = look(world);
     expect(directory.broken.map(({ name }) => name)).toEqual([NEW]);
@@ -387,7 +387,7 @@ describe("a crunch directory", () => {
     );
   });
 
-  test("an empty directory gets all it needs, and a JSON one stays JSON", () => {
+  test("an empty directory gets all its files, and a JSON one stays JSON", () => {
     const empty: World = { files: new Map(), link: null };
     expect(planCrunchWrite({ directory: look(empty), add: [], links: true }).actions.map(({ name }) => name)).toEqual([
       "index.yaml",
@@ -405,7 +405,7 @@ describe("a crunch directory", () => {
     expect(JSON.parse(textOf(apply(json, plan.actions), "index.json"))).toMatchObject({ total_checkpoints: 1 });
   });
 
-  test("whatever is in it, reading never throws", () => {
+  test("reading never throws, whatever the content", () => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 40 }),
       fc
@@ -427,7 +427,7 @@ describe("a crunch directory", () => {
   });
 });
 
-test("a checkpoint that stands there in other words is left as its writer spelled it", () => {
+test("an equal checkpoint in another spelling keeps its spelling", () => {
   const { actions } = planCrunchWrite({ directory: look(golden), add: [newest(look(golden))], links: true });
   expect(actions.filter(({ name }) => name === NEW)).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { decodeTrigger, isSeedTrigger, labelWord, phaseWord, stageOfDocument, tr
 const SEED =
   "phase_transition batch_complete agent_complete conflict_start conflict_resolved user_interrupt session_end manual";
 
-test("every trigger is written with a word of the seed, and every word of the seed is read", () => {
+test("every trigger is written with a name of the seed, and every name of the seed is read", () => {
   const words = SEED.split(" ");
   for (const trigger of TRIGGERS) expect(words).toContain(triggerWord(trigger));
   for (const word of words) expect(triggerWord(decodeTrigger(word) ?? "automatic")).toBe(word);
@@ -43,7 +43,7 @@ test.each([
   expect(stageOfDocument(phase, label)).toBe(stage);
 });
 
-test("a stage of another workflow is work on the issue", () => {
+test("a stage of another workflow is written as work on the issue", () => {
   for (const stage of ["impl", "review", "none", "", "constructor"])
     expect([phaseWord(stage), labelWord(stage)]).toEqual(["implementing", "state:implementing"]);
 });

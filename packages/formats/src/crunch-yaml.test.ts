@@ -37,7 +37,7 @@ describe("encode crunch", () => {
     original: null,
   };
 
-  test("a version 1.0 stays 1.0, as a number and as a text, in YAML and in JSON", () => {
+  test("a version 1.0 stays 1.0, as a number and as a string, in YAML and in JSON", () => {
     const number = golden("CP-before-batch-1.yaml");
     const text = golden("CP-enrich-20250114-b4c5.yaml");
     const line = (checkpoint: ExternalCheckpoint, encoding: "yaml" | "json"): string | undefined =>
@@ -56,7 +56,7 @@ describe("encode crunch", () => {
   });
 
   describe("a crunch document that a run continued from", () => {
-    test("describes the new position, and nothing of the old one", () => {
+    test("describes the new position only", () => {
       const before = golden("CP-enrich-20250114-b4c5.yaml");
       const position = { ...before.planes.position, stage: "ready", attempts: { ready: 1 } };
       const document = written(withPlanes(before, { position }));
@@ -75,7 +75,7 @@ describe("encode crunch", () => {
       expect(before.original?.document).toMatchObject(rest);
     });
 
-    test("keeps one graph, under the name that it had, with what others put into it", () => {
+    test("keeps one graph, under its name, with foreign fields", () => {
       const before = golden("CP-before-batch-1.yaml");
       const { graph } = before.planes.position;
       if (graph === null) throw new Error("The golden has no graph");
@@ -94,7 +94,7 @@ describe("encode crunch", () => {
       });
     });
 
-    test("a resumed graph waits for what the document says it waits for", () => {
+    test("a resumed graph keeps the dependencies of the document", () => {
       expect(golden("CP-before-batch-1.yaml").planes.position.graph).toMatchObject({
         id: "GRAPH-20250114-ffff",
         nodes: [
@@ -111,8 +111,8 @@ describe("encode crunch", () => {
     });
   });
 
-  describe("a checkpoint of ours", () => {
-    test("is given all members of crunch, and an id that the same checkpoint gets again", () => {
+  describe("a Holdfast checkpoint", () => {
+    test("gets all members of crunch, and the same id each time", () => {
       const encoded = crunchYaml.encode(ours);
       expect(encoded).toEqual(crunchYaml.encode(structuredClone(ours)));
       expect(encoded.path).toMatch(/^\.claude\/crunch\/7\/checkpoints\/CP-impl-20260301T100000-[0-9a-f]{8}\.yaml$/);
@@ -126,13 +126,13 @@ describe("encode crunch", () => {
       });
     });
 
-    test("as JSON says the same", () => {
+    test("has the same content as JSON", () => {
       const encoded = encodeCrunch(ours, "json");
       expect(encoded.path).toMatch(/\.json$/);
       expect(JSON.parse(new TextDecoder().decode(encoded.bytes))).toEqual(written(ours));
     });
 
-    test("with a graph: batches are counted, and what crunch cannot say is named", () => {
+    test("with a graph: batches are counted, and losses are named", () => {
       const node = {
         agent: "dev",
         action: "x",
@@ -174,7 +174,7 @@ describe("encode crunch", () => {
       ["recovery", { can_resume: "yes" }],
       ["recovery", null],
       ["crunch", { session_id: 7, branch: [], assignees: "x", phase_started_at: {} }],
-    ])("an extension %s that is %j makes no file that cannot be read, and is named", (name, value) => {
+    ])("an extension %s with the value %j never makes an unreadable file, and is named", (name, value) => {
       const checkpoint = withPlanes(ours, { extensions: { [name]: value } });
       const { bytes, path, losses } = crunchYaml.encode(checkpoint);
       expect(crunchYaml.decode({ path, bytes, compression: "none" }).checkpoints).toHaveLength(1);
@@ -196,13 +196,13 @@ describe("decode again", () => {
     }
   }
 
-  test("a file that holds what it held is parsed once", () => {
+  test("an unchanged file is parsed once", () => {
     const { decode } = cachedDecoder();
     const file = (): ExternalFile => ({ path: "a.yaml", bytes: Uint8Array.from(GOLDEN[0] ?? []), compression: "none" });
     expect(decode(file())).toBe(decode(file()));
   });
 
-  test("what is not there any more is forgotten", () => {
+  test("a removed file is forgotten", () => {
     const { decode, keepOnly } = cachedDecoder();
     const file: ExternalFile = { path: "a.yaml", bytes: GOLDEN[0] ?? new Uint8Array(), compression: "none" };
     const first = decode(file);

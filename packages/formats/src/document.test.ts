@@ -30,11 +30,11 @@ test.each([
   "0100-01-01T00:00:00+23:00 ",
   "9999-12-31T23:59:59-01:00",
   "2025-01-15T10:30:00Zulu",
-])("%j is no time", (text) => {
+])("%j is not a time", (text) => {
   expect(parseIsoTime(text)).toBeNull();
 });
 
-test("what JavaScript writes comes back", () => {
+test("a time that JavaScript writes is read back", () => {
   fc.assert(
     fc.property(
       fc.date({ min: new Date("0100-01-01T00:00:00Z"), max: new Date("9999-12-31T00:00:00Z"), noInvalidDate: true }),

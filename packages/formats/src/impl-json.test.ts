@@ -134,7 +134,7 @@ formatSuite({
   ],
 });
 
-describe("errors are named as the tool names them", () => {
+describe("errors have the names of the tool", () => {
   const said = (document: unknown): string => {
     try {
       implJson.decode(file(document));
@@ -156,7 +156,7 @@ describe("errors are named as the tool names them", () => {
   });
 });
 
-describe("a run continues from it", () => {
+describe("a run that continues from it", () => {
   test.each([
     ["impl", "impl"],
     ["review", "review"],
@@ -166,19 +166,19 @@ describe("a run continues from it", () => {
     ["fatal", "fatal"],
     ["done", "done"],
     ["finish", "done"],
-  ])("%s is our %s", (current_stage, stage) => {
+  ])("%s is our stage %s", (current_stage, stage) => {
     const checkpoint = one({ current_stage, iteration: 4, last_feedback: "more tests", last_score: 75 });
     expect(checkpoint).toMatchObject({ workflow: "impl", work: { kind: "issue", number: 42 } });
     expect(checkpoint.planes.position).toMatchObject({ stage, iteration: 4, feedback: "more tests", score: 75 });
     expect(written(checkpoint)["state"]).toMatchObject({ current_stage });
   });
 
-  test("a run that ended for good keeps its reason", () => {
+  test("a run that ended keeps its reason", () => {
     const { position } = one({ current_stage: "fatal", last_feedback: "Max iteration limit (7) reached" }).planes;
     expect(position.reason).toBe("Max iteration limit (7) reached");
   });
 
-  test("its limits are not bypassed: counters come from the history", () => {
+  test("limits are not bypassed: counters come from the history", () => {
     const entry = (stage: string, result: string, score: number | null = null, iteration = 1) => ({
       stage,
       iteration,
@@ -222,7 +222,7 @@ describe("a run continues from it", () => {
     expect(one(given).planes.context.values["pullRequest"]).toEqual(pullRequest);
   });
 
-  test("what happened since is added, and what was there stays as it was spelled", () => {
+  test("new events are added, and existing content keeps its spelling", () => {
     const history = [{ result: "incomplete", stage: "impl", extra: [1] }];
     const checkpoint = one({ history, current_stage: "pr", unknown: { deep: true } });
     const { planes } = checkpoint;
@@ -279,7 +279,7 @@ describe("a run continues from it", () => {
     expect(implJson.encode(later).losses).toEqual([]);
   });
 
-  test("a run of ours becomes a whole file, with the version that it asks for", () => {
+  test("a Holdfast run becomes a complete file, with the required version", () => {
     const planes = emptyPlanes({ workflow: "impl", stage: "review" });
     const ours: ExternalCheckpoint = {
       id: null,
@@ -314,7 +314,7 @@ describe("a run continues from it", () => {
   });
 });
 
-test("unusual content is remarked upon", () => {
+test("unusual content causes a remark", () => {
   expect(decode({}).remarks).toEqual([]);
   expect(decode({ current_stage: "simp" }, 1).remarks.map(({ path }) => path)).toEqual(["/state/current_stage"]);
   const odd = implJson.decode(

@@ -20,7 +20,7 @@ const placed: CheckpointPathParams = {
   compression: "gzip",
 };
 
-describe("where a checkpoint lies", () => {
+describe("the path of a checkpoint", () => {
   test("the format's own examples", () => {
     expect(checkpointPath(placed)).toBe(".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4/checkpoints/iteration-005.json.gz");
     expect(checkpointPath({ ...placed, loopId: null })).toBe(
@@ -50,8 +50,8 @@ describe("where a checkpoint lies", () => {
   });
 });
 
-describe("what a path says", () => {
-  test("comes back from every place that is made", () => {
+describe("a path", () => {
+  test("that was generated is parsed back", () => {
     const places = fc.record({
       loopId: fc.option(word.filter(isUsableLoopId)),
       workflowId: word,
@@ -76,7 +76,7 @@ describe("what a path says", () => {
     [".aiwg/ralph/loops/l/checkpoints/checkpoint-5-1769353200000.json.gz", 5],
     [".aiwg/ralph/loops/l/checkpoints/checkpoint-1.json.gz", 1],
     ["x\\.aiwg\\ralph\\loops\\l\\checkpoints\\iteration-007.json", 7],
-  ])("%s, though no rule names it so", (path, iteration) => {
+  ])("%s is accepted, although no rule generates it", (path, iteration) => {
     expect(parseLoopPath(path)).toMatchObject({ kind: "multi_loop", loopId: "l", iteration });
   });
 
@@ -86,7 +86,7 @@ describe("what a path says", () => {
     ".aiwg/ralph/loops/l/checkpoints/iteration-x.json",
     ".aiwg/checkpoints/manifest.json",
     "",
-  ])("%j is no such place", (path) => {
+  ])("%j is not a checkpoint path", (path) => {
     expect(parseLoopPath(path)).toBeNull();
   });
 });

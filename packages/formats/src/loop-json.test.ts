@@ -129,7 +129,7 @@ describe("loop json", () => {
     ],
   });
 
-  describe("its position, values and configuration", () => {
+  describe("position, values and configuration", () => {
     test("of the example with several loops", () => {
       const [checkpoint] = loopJson.decode(golden(MULTI)).checkpoints;
       expect(checkpoint).toMatchObject({
@@ -174,7 +174,7 @@ describe("loop json", () => {
   });
 
   describe("versions", () => {
-    test("whatever is written has version 2.0, and a loop without id stays without one", () => {
+    test("every written document has version 2.0, and a loop without an id stays without one", () => {
       const [checkpoint] = loopJson.decode(golden(LEGACY)).checkpoints;
       if (checkpoint === undefined) throw new Error("No checkpoint");
       const { bytes, path, losses } = loopJson.encode(checkpoint);
@@ -195,7 +195,7 @@ describe("loop json", () => {
       expect(encoded.path).toBe(`.aiwg/ralph/loops/l/checkpoints/iteration-000${suffix}`);
     });
 
-    test("a file that was compressed otherwise than it says is remarked upon", () => {
+    test("a file with another compression than it declares causes a remark", () => {
       const given = file({ ...least, metadata: { compression: "none" } });
       const paths = (compression: ExternalFile["compression"]) =>
         loopJson.decode({ ...given, compression }).remarks.map(({ path }) => path);
@@ -204,18 +204,18 @@ describe("loop json", () => {
     });
   });
 
-  test("unusual content is remarked upon", () => {
-    const told = (name: string) => loopJson.decode(golden(name)).remarks.map(({ path }) => path);
-    expect(told(MULTI)).toEqual(["/checkpoint_id"]);
-    expect(told(LEGACY)).toEqual(["/checkpoint_id", "/loop_id"]);
-    expect(told(ODD)).toEqual(["/loop_id", "/trigger"]);
-    expect(told("least.json")).toEqual(["/checkpoint_id", "/created_at"]);
+  test("unusual content causes a remark", () => {
+    const remarkPaths = (name: string) => loopJson.decode(golden(name)).remarks.map(({ path }) => path);
+    expect(remarkPaths(MULTI)).toEqual(["/checkpoint_id"]);
+    expect(remarkPaths(LEGACY)).toEqual(["/checkpoint_id", "/loop_id"]);
+    expect(remarkPaths(ODD)).toEqual(["/loop_id", "/trigger"]);
+    expect(remarkPaths("least.json")).toEqual(["/checkpoint_id", "/created_at"]);
     expect(loopJson.decode(file({ ...least, loop_id: "other" }, MULTI)).remarks.map(({ text }) => text)).toContain(
       "It is in the directory of the loop ralph-fix-tests-a1b2c3d4",
     );
   });
 
-  describe("ours", () => {
+  describe("a Holdfast checkpoint", () => {
     const planes = emptyPlanes({ workflow: "ralph_loop", stage: "construction" });
     const ours: ExternalCheckpoint = {
       id: "issue-1-abcd@3",
@@ -226,7 +226,7 @@ describe("loop json", () => {
       planes,
       original: null,
     };
-    test("becomes a whole document", () => {
+    test("becomes a complete document", () => {
       const encoded = loopJson.encode(ours);
       expect(parse(encoded.bytes)).toEqual({
         checkpoint_id: "issue-1-abcd@3",
@@ -249,7 +249,7 @@ describe("loop json", () => {
       expect(() => loopJson.encode({ ...ours, createdAt: null })).toThrow("needs a creation time");
     });
 
-    test("files become artifacts, and what is lost of them is named", () => {
+    test("files become artifacts, and their losses are named", () => {
       const files = {
         tree: "t",
         snapshot: "c",
@@ -306,7 +306,7 @@ describe("loop json", () => {
     ["before_restore", "pre_risky_op"],
     ["error_recovery", "error_recovery"],
     ["restore", "error_recovery"],
-  ] as const)("our %s is written as one of the six words: %s", (trigger, word) => {
+  ] as const)("our status %s is written as one of the six of the format: %s", (trigger, word) => {
     expect(encodeTrigger(trigger)).toBe(word);
   });
 });
@@ -325,7 +325,7 @@ describe("schema", () => {
     formats: { "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/ },
   };
 
-  test("its examples are the goldens", () => {
+  test("its examples are the golden files", () => {
     const [multi, legacy] = examples;
     const documents = goldens.map((golden) => parse(golden.file.bytes));
     expect(documents).toContainEqual(multi);

@@ -22,8 +22,8 @@ const saying = (name: Format["name"], match: Detection["match"]): Format => ({
   encode: () => ({ bytes: new Uint8Array(), path: "", losses: [] }),
 });
 
-describe("who claims a file", () => {
-  test("one who is sure, whatever others think", () => {
+describe("detection chooses", () => {
+  test("the one format that is certain, whatever the others report", () => {
     const formats = [saying("impl-json", "maybe"), saying("loop-json", "yes"), saying("context-store", "no")];
     expect(detectFormat(file, formats)).toMatchObject({ kind: "one", sure: true, format: { name: "loop-json" } });
   });
@@ -31,7 +31,7 @@ describe("who claims a file", () => {
     const formats = [saying("impl-json", "maybe"), saying("loop-json", "no")];
     expect(detectFormat(file, formats)).toMatchObject({ kind: "one", sure: false, why: "impl-json: maybe" });
   });
-  test.each(["yes", "maybe"] as const)("several who say %s", (match) => {
+  test.each(["yes", "maybe"] as const)("none, if several report %s", (match) => {
     const found = detectFormat(file, [saying("impl-json", match), saying("loop-json", match)]);
     expect(found).toMatchObject({ kind: "several", claims: [{ format: { name: "impl-json" } }, {}] });
   });
@@ -43,13 +43,13 @@ describe("who claims a file", () => {
   });
 });
 
-test("each format is there once", () => {
+test("each format is registered once", () => {
   const names = FORMATS.map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
 });
 
 test.each(readGoldens().filter(({ format }) => FORMATS.some(({ name }) => name === format)))(
-  "$format/$name is found to be what it is",
+  "$format/$name is detected as its format",
   ({ format, file: golden }) => {
     expect(detectFormat(golden)).toMatchObject({ kind: "one", sure: true, format: { name: format } });
   },
@@ -64,7 +64,7 @@ test("a damaged file with a known name still has a format", () => {
   });
 });
 
-describe("what Holdfast writes is valid without remarks", () => {
+describe("documents that Holdfast writes are valid without remarks", () => {
   const createdAt = "2026-03-01T10:00:00.000Z";
   const remarksOf = (format: Format, checkpoint: ExternalCheckpoint) => {
     const { bytes, path } = format.encode(checkpoint);

@@ -13,11 +13,11 @@ describe("parse duration", () => {
       [" 45s ", 45_000],
     ])("%s is %i ms", (text, ms) => expect(parseDuration(text)).toBe(ms));
 
-    test.each(["", "30", "d", "-1d", "1 month", "1D", "1e3d", "999999999999999d"])("%j is no duration", (text) =>
+    test.each(["", "30", "d", "-1d", "1 month", "1D", "1e3d", "999999999999999d"])("%j is not a duration", (text) =>
       expect(parseDuration(text)).toBeUndefined(),
     );
 
-    test("what is written reads back as the same length of time", () => {
+    test("a formatted duration is parsed to the same duration", () => {
       fc.assert(
         fc.property(fc.nat(), (ms) => {
           expect(parseDuration(formatDuration(ms))).toBe(ms);
@@ -25,7 +25,7 @@ describe("parse duration", () => {
       );
     });
 
-    test("longer is longer", () => {
+    test("longer durations give larger numbers", () => {
       fc.assert(
         fc.property(fc.nat({ max: 10_000 }), fc.constantFrom("s", "m", "h", "d", "w"), (count, unit) => {
           expect(parseDuration(`${count + 1}${unit}`)).toBeGreaterThan(
@@ -49,17 +49,17 @@ describe("parse size", () => {
     ])("%s is %i bytes", (text, bytes) => expect(parseSize(text)).toBe(bytes));
 
     test.each(["", "MB", "-1MB", "1e3", "20 M B", "20 parsecs", "1.MB", "9999999TB", "NaN", "1,5MB"])(
-      "%j is no size",
+      "%j is not a size",
       (text) => expect(parseSize(text)).toBeUndefined(),
     );
 
-    test("numbers are bytes, and only whole ones that exist", () => {
+    test("numbers are bytes, and only safe integers are accepted", () => {
       expect(parseSize(42)).toBe(42);
       expect(parseSize(-1)).toBeUndefined();
       expect(parseSize(Number.NaN)).toBeUndefined();
     });
 
-    test("what is written reads back as the same number of bytes", () => {
+    test("a formatted size is parsed to the same number of bytes", () => {
       fc.assert(
         fc.property(fc.maxSafeNat(), (bytes) => {
           expect(parseSize(formatSize(bytes))).toBe(bytes);
@@ -67,7 +67,7 @@ describe("parse size", () => {
       );
     });
 
-    test("never longer than what a user would write", () => {
+    test("is never longer than the notation of a user", () => {
       fc.assert(
         fc.property(
           fc.integer({ min: 1, max: 999 }),

@@ -21,7 +21,7 @@ function refusal(text: string | Uint8Array): HoldfastError {
   throw new Error("It was accepted");
 }
 
-describe("what JSON.parse hides", () => {
+describe("problems that JSON.parse hides", () => {
   test.each([
     ['{"a": 1, "a": 1}', "/a", 1],
     ['{"a": {"b": 1,\n"c": [2, {"d": 0, "d" : 0}]}}', "/a/c/1/d", 2],
@@ -45,12 +45,12 @@ describe("what JSON.parse hides", () => {
     '{"a": ":", "b": "\\":", "c": " :", ":": {"a": 1}, "d": [{"a": 1}, {"a": 1}]}',
     '{"big": 9007199254740992, "huge": 1e300, "round": 100000000000000000000}',
     String.raw`{"pair": "😀", "colon": ":-)", "slash": "\\\\"}`,
-  ])("is not seen where it is not: %s", (text) => {
+  ])("no false alarm for: %s", (text) => {
     expect(read(text)).toEqual(JSON.parse(text));
   });
 });
 
-test("a byte order mark is remarked upon and left out", () => {
+test("a byte order mark causes a remark and is removed", () => {
   const bytes = Uint8Array.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d]);
   expect(readJson({ path: "a.json", bytes, compression: "none" }, "impl-json")).toMatchObject({
     document: {},
@@ -72,7 +72,7 @@ test.each([
 });
 
 describe("the audit", () => {
-  test("finds nothing in what JSON.stringify wrote", () => {
+  test("finds nothing in output of JSON.stringify", () => {
     fc.assert(
       fc.property(withoutProtoKey(arbitraryJson()), fc.nat(4), (value, indent) => {
         expect(auditJson(JSON.stringify([value], null, indent))).toBeNull();
@@ -97,7 +97,7 @@ describe("the audit", () => {
   });
 });
 
-test("a document nested too deep is refused, and one at the limit is read", () => {
+test("a document nested too deeply is refused, and one at the limit is read", () => {
   const nested = (levels: number): string => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
   expect(read(nested(500))).toHaveProperty("a");
   expect(refusal(nested(501))).toMatchObject({ code: "FORMAT_DAMAGED" });

@@ -32,7 +32,7 @@ const { value } = fc.letrec<{ value: Json }>((tie) => ({
 }));
 
 describe("YAML", () => {
-  test("any JSON is read back as it was written, through UTF-8", () => {
+  test("any JSON is read back unchanged, through UTF-8", () => {
     fc.assert(
       fc.property(value, (one) => {
         const written = writeYaml(one);
@@ -45,12 +45,12 @@ describe("YAML", () => {
     );
   });
 
-  test("readers of YAML 1.1 are given quotes where they would see something else", () => {
+  test("strings are quoted where YAML 1.1 readers would see another type", () => {
     const written = writeYaml({ a: "yes", b: "2025-01-14", c: "1:30", d: "012", e: "<<", n: "off" });
     for (const line of written.trim().split("\n")) expect(line).toMatch(/: ".*"$/);
   });
 
-  test("1.2 core: what looks like a date, a yes or base 60 is a text", () => {
+  test("1.2 core: a date, a yes and base 60 are strings", () => {
     expect(read("a: 2025-01-14\nb: yes\nc: 1:30\nd: 0o17\ne: 1e3\nf: ~\ng:\nh: True\n")).toEqual({
       a: "2025-01-14",
       b: "yes",
@@ -63,7 +63,7 @@ describe("YAML", () => {
     });
   });
 
-  test("keys are texts, and none of them reaches a prototype", () => {
+  test("keys are strings, and none of them reaches a prototype", () => {
     const object = read('{1: a, true: b, "constructor": c}');
     expect(JSON.stringify(object)).toBe('{"1":"a","true":"b","constructor":"c"}');
     for (const [text, path, line] of [
@@ -78,13 +78,13 @@ describe("YAML", () => {
     expect(Reflect.get({}, "polluted")).toBeUndefined();
   });
 
-  test("core tags and anchors are read, and remarked upon", () => {
+  test("core tags and anchors are read, and cause a remark", () => {
     const { value: read1, remarks } = readYaml("a: &x !!str 12\nb: *x\nc: !!int '3'\n", source);
     expect(read1).toEqual({ a: "12", b: "12", c: 3 });
     expect(remarks.map((remark) => remark.text)).toEqual(["aliases were replaced by what they stand for"]);
   });
 
-  test("comments are not kept, which is remarked upon", () => {
+  test("comments are dropped, which causes a remark", () => {
     for (const commented of ["# a\nb: 1\n", "b: 1 # a\n", "b: 1\n# a\n", "b:\n  # a\n  - 1\n"]) {
       expect(readYaml(commented, source).remarks).toHaveLength(1);
     }
@@ -104,7 +104,7 @@ describe("YAML", () => {
     expect(placeOf("/b/1/x~1y/z")).toEqual({ line: 5, column: 10 });
   });
 
-  test("many keys in one mapping take no longer than as many in a list", () => {
+  test("many keys in one mapping take no longer than as many list items", () => {
     const many = Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`key-${n}`, n]));
     expect(read(writeYaml(many))).toEqual(many);
   });

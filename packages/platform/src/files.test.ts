@@ -25,7 +25,7 @@ describe("durable file", () => {
     expect(readdirSync(directory)).toEqual(["file"]);
   });
 
-  test("create refuses what is there; replace puts the new in its place", () => {
+  test("create refuses an existing file; replace replaces it", () => {
     const directory = scratchDirectory(onTestFinished);
     const path = join(directory, "file");
     writeDurable({ path, data: Buffer.from("one"), mode: "create" });
@@ -56,7 +56,7 @@ describe("durable file", () => {
     expect(readdirSync(directory).sort()).toEqual(["plain", "taken"]);
   });
 
-  test("directories are made with their parents; those that are there are left alone", () => {
+  test("directories are created with their parents; existing ones are unchanged", () => {
     const directory = scratchDirectory(onTestFinished);
     chmodSync(directory, 0o755);
     makeDurableDirectory(join(directory, "a", "b", "c"));
@@ -70,7 +70,7 @@ describe("durable file", () => {
 });
 
 describe("regular file", () => {
-  test("only regular files of a sane size are read; nothing else is even opened", () => {
+  test("only regular files of limited size are read; nothing else is opened", () => {
     const directory = scratchDirectory(onTestFinished);
     const at = (name: string): string => join(directory, name);
     writeFileSync(at("file"), "content");

@@ -8,7 +8,7 @@ test.each([
   ["git version 2.39.5 (Apple Git-154)", false],
   ["git version 2.100.0", false],
   ["git version 3.0.0-rc1", false],
-  ["git, a build of one's own", false],
+  ["git, a custom build", false],
 ])("%s: too old is %s", (version, old) => {
   expect(isGitTooOld(version)).toBe(old);
 });

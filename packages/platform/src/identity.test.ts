@@ -12,7 +12,7 @@ test("a process knows itself to be alive", () => {
   expect(livenessOf(self, self)).toBe("alive");
 });
 
-test("a process that ended is dead, also before its parent has noticed", async () => {
+test("a process that ended is dead, also before its parent has reaped it", async () => {
   const { pid } = spawnSync(process.execPath, ["--version"]);
   expect(livenessOf({ ...self, pid, started: "1" }, self)).toBe("dead");
   const child = spawn(process.execPath, ["-e", "process.stdin.resume()"]);
@@ -24,12 +24,12 @@ test("a process that ended is dead, also before its parent has noticed", async (
   expect(livenessOf({ ...living, started: null }, self)).toBe("dead");
 });
 
-test("a pid given to a later process is dead, an earlier boot too", () => {
+test("a pid reused by a later process is dead, and so is a process of an earlier boot", () => {
   expect(livenessOf({ ...self, started: "1" }, self)).toBe("dead");
   expect(livenessOf({ ...self, boot: "00000000-0000-0000-0000-000000000000/pid:[1]" }, self)).toBe("dead");
 });
 
-test("what cannot be looked into is unknown", () => {
+test("a process that cannot be inspected is unknown", () => {
   expect(livenessOf({ ...self, host: "elsewhere" }, self)).toBe("unknown");
   expect(livenessOf({ ...self, boot: `${self.boot?.split("/")[0]}/pid:[1]` }, self)).toBe("unknown");
   expect(livenessOf({ ...self, boot: null }, self)).toBe("unknown");

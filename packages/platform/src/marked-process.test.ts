@@ -15,7 +15,7 @@ function linesOf(pieces: readonly string[], maxCharacters?: number): readonly st
 
 const pieces = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "é", "\n"), maxLength: 12 }), { maxLength: 12 });
 
-test("however it is cut, the same lines come out", () => {
+test("any chunks give the same lines", () => {
   fc.assert(
     fc.property(pieces, (parts) => {
       const whole = parts.join("");
@@ -26,12 +26,12 @@ test("however it is cut, the same lines come out", () => {
   );
 });
 
-test("a line without an end comes in pieces; Windows line ends are taken off", () => {
+test("a line without an end comes in pieces; Windows line ends are removed", () => {
   expect(linesOf(["abcdefg", "h\nij"], 3)).toEqual(["abc", "def", "gh", "ij"]);
   expect(linesOf(["one\r\ntwo\r", "\n"])).toEqual(["one", "two"]);
 });
 
-test("the tail is the end of the whole", () => {
+test("the tail is the end of the whole output", () => {
   fc.assert(
     fc.property(pieces, fc.integer({ min: 1, max: 20 }), (parts, size) => {
       const tail = createOutputTail(size);

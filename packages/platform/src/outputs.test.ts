@@ -10,7 +10,7 @@ function place() {
   return { root, outputs: createOutputs(root), at: (path: string): string => join(root, path) };
 }
 
-test("what was written is read again, directories are made, nothing else is left", async () => {
+test("a written output is read back, directories are created, and nothing else remains", async () => {
   const { root, outputs } = place();
   expect(await outputs.read(".tmp/deep/a.txt")).toBeNull();
   await outputs.write(".tmp/deep/a.txt", "één\n");
@@ -23,7 +23,7 @@ test("what was written is read again, directories are made, nothing else is left
   expect(await outputs.read(".tmp/deep/a.txt")).toBeNull();
 });
 
-test("a hidden directory is not offered by git, and what a crash left in it is swept", async () => {
+test("git does not list a hidden directory, and files that a crash left in it are removed", async () => {
   const { root, outputs, at } = place();
   execFileSync("git", ["init", "--quiet"], { cwd: root });
   mkdirSync(at(".tmp"));
@@ -35,7 +35,7 @@ test("a hidden directory is not offered by git, and what a crash left in it is s
   expect(execFileSync("git", ["status", "--porcelain", "-uall"], { cwd: root }).toString()).toBe("");
 });
 
-test("a file or a link in the place of a hidden directory is replaced; what the link leads to is left alone", async () => {
+test("a file or a link at the path of a hidden directory is replaced; the target of the link stays", async () => {
   const { outputs, at } = place();
   mkdirSync(at("src"));
   for (const put of [
@@ -52,7 +52,7 @@ test("a file or a link in the place of a hidden directory is replaced; what the 
   }
 });
 
-test("why something that is there is not read", async () => {
+test("gives the reason why an existing file is not read", async () => {
   const { outputs, at } = place();
   writeFileSync(at("big"), "x".repeat(1024 * 1024 + 1));
   writeFileSync(at("latin"), Buffer.from([0x66, 0xfc, 0x72]));
@@ -77,7 +77,7 @@ test("only small regular files of UTF-8 are read", async () => {
 });
 
 describe("links", () => {
-  test("a file that is a link is not read, and writing replaces the link, not what it points at", async () => {
+  test("a file that is a link is not read, and writing replaces the link, not its target", async () => {
     const { outputs, at } = place();
     const outside = join(scratchDirectory(onTestFinished), "secret");
     writeFileSync(outside, "secret");
@@ -113,7 +113,7 @@ describe("links", () => {
 });
 
 test.each(["", "/etc/passwd", "../up", "a/../b", "a//b", "./a", ".git/config", ".GIT/hooks/x", "a\0b"])(
-  "%j is no place for an output",
+  "%j is not a path for an output",
   async (path) => {
     const { outputs } = place();
     await expect(outputs.read(path)).rejects.toMatchObject({ code: "USAGE" });
@@ -121,7 +121,7 @@ test.each(["", "/etc/passwd", "../up", "a/../b", "a//b", "./a", ".git/config", "
   },
 );
 
-test("a file where a directory belongs is said", async () => {
+test("a file at the path of a directory is reported", async () => {
   const { outputs, at } = place();
   writeFileSync(at(".tmp"), "a file");
   await expect(outputs.write(".tmp/a", "x")).rejects.toMatchObject({

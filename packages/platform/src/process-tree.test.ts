@@ -16,7 +16,7 @@ import {
 
 describe("process tree", () => {
   describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc shows", () => {
-    test("its own session, double forks and deaf ears do not save a process", async () => {
+    test("a process in its own session, double-forked or ignoring signals is ended", async () => {
       const mark = `run-${randomId()}`;
       const pids = await startTree({
         mark: `${mark}/3/implement`,
@@ -34,7 +34,7 @@ describe("process tree", () => {
       expect(await terminateTree({ mark })).toEqual({ ended: 0, supported: true });
     });
 
-    test("asking comes first: what wants to tidy up can", async () => {
+    test("processes first get a signal, so that they can clean up", async () => {
       const mark = `run-${randomId()}`;
       const file = join(scratchDirectory(onTestFinished), "tidied");
       await startTree({
@@ -47,10 +47,10 @@ describe("process tree", () => {
     });
 
     test.for([{ graceMs: 20_000 }, { graceMs: 0 }])(
-      "no script goes on because a command of it was ended before the script was, with $graceMs ms to tidy up",
+      "no script continues because one of its commands was ended first, with $graceMs ms to clean up",
       async ({ graceMs }) => {
         const mark = `run-${randomId()}`;
-        const file = join(scratchDirectory(onTestFinished), "went on");
+        const file = join(scratchDirectory(onTestFinished), "continued");
         const one = `sh -c 'sleep 600 & echo $!; wait; echo on >> "${file}"; sleep 600' &`;
         await startTree({ mark, script: `${one.repeat(30)} echo $$; wait`, count: 31 });
         await terminateTree({ mark, graceMs });
@@ -58,7 +58,7 @@ describe("process tree", () => {
       },
     );
 
-    test("children that are started while it ends go too", async () => {
+    test("children that start meanwhile are ended too", async () => {
       const mark = `run-${randomId()}`;
       const directory = scratchDirectory(onTestFinished);
       const note = join(directory, "pids");
@@ -76,7 +76,7 @@ describe("process tree", () => {
       expect(late.filter(isAlive)).toEqual([]);
     });
 
-    test("one that forks and exits, over and over, is caught", async () => {
+    test("a process that forks and exits repeatedly is ended", async () => {
       const mark = `run-${randomId()}`;
       const directory = scratchDirectory(onTestFinished);
       const beat = join(directory, "beat");
@@ -91,7 +91,7 @@ describe("process tree", () => {
       expect(statSync(beat).size).toBe(before);
     });
 
-    test("a child that dropped its mark goes with its parent", async () => {
+    test("a child without its mark is ended with its parent", async () => {
       const mark = `run-${randomId()}`;
       const pids = await startTree({
         mark,
@@ -103,7 +103,7 @@ describe("process tree", () => {
       expect(pids.filter(isAlive)).toEqual([]);
     });
 
-    test("a mark is a whole name: run-1 does not reach run-12, nor a step its neighbour", async () => {
+    test("a mark matches whole names: run-1 does not match run-12, nor a step another step", async () => {
       const mark = `run-${randomId()}`;
       const script = "echo $$; exec sleep 600";
       const [other] = await startTree({ mark: `${mark}2/1/a`, script, count: 1 });
@@ -115,7 +115,7 @@ describe("process tree", () => {
       await terminateTree({ mark: `${mark}2` });
     });
 
-    test("what cannot be ended is said, with its pid", async () => {
+    test("a process that cannot be ended is reported with its pid", async () => {
       const mark = `run-${randomId()}`;
       const [pid] = await startTree({ mark, script: "echo $$; exec sleep 600", count: 1 });
       // A grace and force time of zero simulates a process that cannot be killed.
@@ -126,7 +126,7 @@ describe("process tree", () => {
       });
     });
 
-    test("we ourselves and our ancestors are spared, even with the mark", async () => {
+    test("this process and its ancestors are spared, even with the mark", async () => {
       const mark = `run-${randomId()}`;
       const module = JSON.stringify(new URL("process-tree.ts", import.meta.url).href);
       // A marked shell starts a marked Node that ends the mark. An unrelated marked process is ended; these two survive
@@ -141,7 +141,7 @@ describe("process tree", () => {
     });
   });
 
-  test("without a process there is nothing to do", async () => {
+  test("without a process nothing is done", async () => {
     expect((await terminateTree({ mark: `run-${randomId()}` })).ended).toBe(0);
   });
 
@@ -212,7 +212,7 @@ describe("process targets", () => {
     return targets.map((target) => target.entry.pid).toSorted((a, b) => a - b);
   }
 
-  test("the marked, those below a mark, and what they started, however deep", () => {
+  test("are marked processes, their descendants, and all that they started, at any depth", () => {
     const processes = [
       process(20, 12),
       process(12, 11),
@@ -226,18 +226,18 @@ describe("process targets", () => {
     expect(pidsOf(processes)).toEqual([10, 11, 12, 13, 16, 20]);
   });
 
-  test("the spared are spared, and their children are judged by their own mark", () => {
+  test("spared processes are spared, and their children are judged by their own mark", () => {
     const processes = [process(10, 1, "run"), process(11, 10, "run"), process(12, 10), process(13, 11)];
     expect(pidsOf(processes, [], [1, 10])).toEqual([11, 13]);
   });
 
-  test("once seen, a process stays a target without parent or mark; a later one with its pid is none", () => {
+  test("a process stays a target without parent or mark; a later process with its pid is not one", () => {
     const seen: ProcessTarget[] = [{ entry: process(10, 9, null, "5"), foundBy: "parent" }];
     expect(pidsOf([process(10, 1, null, "5")], seen)).toEqual([10]);
     expect(pidsOf([process(10, 1, null, "6")], seen)).toEqual([]);
   });
 
-  test("only strangers need not be read again", () => {
+  test("only unrelated processes are not read again", () => {
     const live = [process(5, 1), process(6, 1, "run"), process(7, 6), process(8, 1, "other/1/a"), process(9, 1)];
     const targets: ProcessTarget[] = [
       { entry: process(6, 1, "run"), foundBy: "mark" },

@@ -3,7 +3,7 @@ import { runProcess, startProcess } from "./subprocess.ts";
 
 const node = (script: string, ...args: string[]) => ({ command: process.execPath, args: ["-e", script, ...args] });
 
-test("bytes go in and come out unchanged, arguments are never a shell's", async () => {
+test("bytes pass unchanged, and no shell interprets arguments", async () => {
   const input = Buffer.from([0, 255, 10, 128]);
   const echo = await runProcess({ ...node("process.stdin.pipe(process.stdout)"), input });
   expect(echo).toMatchObject({ kind: "exited", code: 0 });
@@ -27,7 +27,7 @@ test("a program that ignores its input is judged by its exit code", async () => 
   expect(result).toMatchObject({ kind: "exited", code: 0 });
 });
 
-test("too much output ends it, and what is over the limit is dropped", async () => {
+test("too much output ends it, and output over the limit is dropped", async () => {
   const result = await runProcess({
     ...node("setInterval(() => process.stdout.write('x'.repeat(65536)), 1)"),
     maxOutputBytes: 100_000,
@@ -52,19 +52,22 @@ test("a timeout and an abort end the whole process group", async () => {
   expect((await running.exit).kind).toBe("aborted");
 });
 
-test("an abort from before the start never runs to the end", async () => {
+test("an abort before the start never runs the program to its end", async () => {
   const result = await runProcess({ ...node("setInterval(() => {}, 1000)"), signal: AbortSignal.abort() });
   expect(result.kind).toBe("aborted");
 });
 
-test.skipIf(process.platform === "win32")("out of file descriptors it is not_started, and nobody crashes", async () => {
-  const script = `
+test.skipIf(process.platform === "win32")(
+  "without free file descriptors it is not_started, and no process crashes",
+  async () => {
+    const script = `
     import { openSync } from "node:fs";
     import { runProcess } from ${JSON.stringify(new URL("subprocess.ts", import.meta.url).href)};
     try { for (;;) openSync("/dev/null"); } catch {}
     const { kind, stderr } = await runProcess({ command: "git", args: ["--version"], input: Buffer.alloc(100_000) });
     process.exitCode = kind === "not_started" && stderr.includes("EMFILE") ? 42 : 1;`;
-  const limited = `ulimit -n 60 && exec "$0" --input-type=module -e "$1"`;
-  const result = await runProcess({ command: "sh", args: ["-c", limited, process.execPath, script] });
-  expect(result).toMatchObject({ kind: "exited", code: 42, stderr: "" });
-});
+    const limited = `ulimit -n 60 && exec "$0" --input-type=module -e "$1"`;
+    const result = await runProcess({ command: "sh", args: ["-c", limited, process.execPath, script] });
+    expect(result).toMatchObject({ kind: "exited", code: 42, stderr: "" });
+  },
+);
