@@ -30,7 +30,7 @@ const calling =
     return { event: "worked", reason: "did it" };
   };
 
-test("answer, files and conversation are one checkpoint; what it left to collect is kept, stale files are not", async () => {
+test("a call commits answer, files and conversation as one checkpoint; files to collect are kept, stale files are not", async () => {
   const marks: string[] = [];
   const { adapters, store, go, workspace, file, logs } = await startTestRunInWorktree((task, root) => {
     marks.push(task.mark);
@@ -84,7 +84,7 @@ test("answer, files and conversation are one checkpoint; what it left to collect
   expect(saved?.entry).toBe((finished?.entry ?? 0) + 1);
 });
 
-test("killed in the middle: half-done files are saved, put back, and the call runs again from where it began", async () => {
+test("killed in the middle: half-done files are saved and put back, and the call runs again from its beginning", async () => {
   let calls = 0;
   const { adapters, store, go, crash, workspace, file, ended } = await startTestRunInWorktree((_task, root) => {
     calls += 1;
@@ -105,7 +105,7 @@ test("killed in the middle: half-done files are saved, put back, and the call ru
   expect(planes.files?.artifacts.map(({ path }) => path)).toEqual(["half.txt"]);
 });
 
-test("killed in the middle of a session that can go on: files are kept and the session goes on", async () => {
+test("killed in the middle of a resumable session: the files are kept and the session continues", async () => {
   const sessions: (string | null)[] = [];
   const { adapters, go, crash, workspace, store } = await startTestRunInWorktree(
     async (task, root) => {
@@ -139,7 +139,7 @@ function recordOf(texts: Map<string, string>): NonNullable<Agent["sessions"]> {
   };
 }
 
-test("the agent's own record of a session is in the checkpoint, and put back when it is gone or the run went back", async () => {
+test("the agent's own session record is in the checkpoint, and restored when it is missing or the run was restored", async () => {
   const texts = new Map<string, string>();
   const found: (string | undefined)[] = [];
   const toy = await startTestRunInWorktree(
@@ -185,7 +185,7 @@ test("the agent's own record of a session is in the checkpoint, and put back whe
   expect(found).toEqual([undefined, "one.", "one."]);
 });
 
-test("what an interrupted call said is in the checkpoint that the interrupt makes", async () => {
+test("the output of an interrupted call is in the checkpoint of the interrupt", async () => {
   const controller = new AbortController();
   const { adapters, store, go, workspace } = await startTestRunInWorktree((task) => {
     task.onEvent({ kind: "raw", line: "half a thought" });
@@ -198,7 +198,7 @@ test("what an interrupted call said is in the checkpoint that the interrupt make
   expect((await store.latest(ID))?.planes.conversation?.transcript?.text).toBe("half a thought\n");
 });
 
-test("a timer's checkpoint in the middle does not become the place to go back to", async () => {
+test("a timer's checkpoint in the middle does not become the checkpoint to go back to", async () => {
   let calls = 0;
   const { adapters, store, go, workspace, file } = await startTestRunInWorktree(async (task, root) => {
     calls += 1;
@@ -228,7 +228,7 @@ test("a timer's checkpoint in the middle does not become the place to go back to
   expect(calls).toBe(2);
 });
 
-test("files that somebody changed while nobody worked are kept, saved and told", async () => {
+test("files that a user changed while no process worked are kept, saved and reported", async () => {
   const { adapters, store, go, workspace, file } = await startTestRunInWorktree(() => ({ text: "done" }));
   let parks = 0;
   const workflow = define({
@@ -264,7 +264,7 @@ test("an overloaded provider costs no iteration: it is tried again from the same
   expect(attempts.slice(6)).toEqual([7, 8, 9]);
 });
 
-test("waiting until the provider answers again: woken once, however the clock is set meanwhile", async () => {
+test("waiting until the provider answers again: resumed once, however the clock is set meanwhile", async () => {
   let calls = 0;
   const toy = await startTestRunInWorktree(() => {
     calls += 1;
@@ -274,12 +274,12 @@ test("waiting until the provider answers again: woken once, however the clock is
   });
   const workflow = define({ work: calling([]) });
   await begin(toy.adapters, workflow, toy.workspace);
-  const parked = { kind: "waiting", for: "quota", until: expect.any(String) };
-  expect(await toy.go(workflow)).toMatchObject(parked);
+  const waiting = { kind: "waiting", for: "quota", until: expect.any(String) };
+  expect(await toy.go(workflow)).toMatchObject(waiting);
   toy.pass(-600 * MINUTES);
-  expect(await toy.go(workflow)).toMatchObject(parked);
+  expect(await toy.go(workflow)).toMatchObject(waiting);
   toy.pass(659 * MINUTES);
-  expect(await toy.go(workflow)).toMatchObject(parked);
+  expect(await toy.go(workflow)).toMatchObject(waiting);
   expect(calls).toBe(1);
   toy.pass(1 * MINUTES);
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
@@ -287,7 +287,7 @@ test("waiting until the provider answers again: woken once, however the clock is
   expect((await toy.kinds()).filter((kind) => kind === "run.continued")).toHaveLength(1);
 });
 
-test("git locks that a killed agent left in the worktree are gone before the call is tried again", async () => {
+test("git locks that a killed agent left in the worktree are removed before the next attempt", async () => {
   const found: boolean[] = [];
   const notes: string[] = [];
   const toy = await startTestRunInWorktree((task, root) => {
@@ -320,7 +320,7 @@ test("a failure of the agent itself is a report, with its files in a checkpoint"
   expect(reports).toMatchObject([{ outcome: "failed", cause: "timeout", message: "too long", changed: true }]);
 });
 
-test("budget: told once at 80 %, waiting at 100 %, raised and gone on; a call that died counts as reserved", async () => {
+test("budget: a notice once at 80 %, waiting at 100 %, continued when raised; a call that died counts as reserved", async () => {
   let calls = 0;
   const { adapters, go, store, crash, workspace } = await startTestRunInWorktree(() => {
     calls += 1;
@@ -350,7 +350,7 @@ test("budget: told once at 80 %, waiting at 100 %, raised and gone on; a call th
   expect((await store.latest(ID))?.planes.position.budget.spent.tokens).toBe(140);
 });
 
-test("time is the run's: what passes beside agents counts, a kill loses none of it, waiting time is none", async () => {
+test("time counts for the run: time outside of agents counts, a kill loses none, waiting time does not count", async () => {
   const toy = await startTestRunInWorktree(() => {
     toy.pass(5 * MINUTES);
     return {};
@@ -396,7 +396,7 @@ test.each([
   { name: "without sessions", capabilities: {}, session: null },
   { name: "with a session", capabilities: { resume: true }, session: "s-1" },
 ])(
-  "a call that had finished is adopted wherever the process dies after it: called once, paid once ($name)",
+  "a finished call is adopted wherever the process dies after it: called once, paid once ($name)",
   async ({ capabilities, session }) => {
     let adopted = 0;
     for (const { changesFiles, moment } of sampleBySeed(KILLS, 1, `${session}`)) {
@@ -461,7 +461,7 @@ test("a finished call is adopted once although the resume that adopts it is kill
   expect(adopted).toBeGreaterThan(1);
 });
 
-test("a kept result of another agent or another try is not adopted, and the files go back", async () => {
+test("a stored result of another agent or another attempt is not adopted, and the files are put back", async () => {
   let calls = 0;
   const toy = await startTestRunInWorktree((_, root) => {
     calls += 1;
@@ -490,9 +490,9 @@ test("a kept result of another agent or another try is not adopted, and the file
 });
 
 test.each([
-  { name: "what it had reported", reported: [400, 30], spent: { tokens: 430 + 7 } },
-  { name: "unknown where it had reported nothing", reported: [], spent: { tokens: 7, uncounted: 1 } },
-])("a call that died with its process, of an agent without a record of its own, is counted: $name", async (row) => {
+  { name: "its reported usage", reported: [400, 30], spent: { tokens: 430 + 7 } },
+  { name: "unknown without reported usage", reported: [], spent: { tokens: 7, uncounted: 1 } },
+])("a call that died with its process, of an agent without its own record, is counted: $name", async (row) => {
   let calls = 0;
   const toy = await startTestRunInWorktree(
     (task) => {
@@ -734,7 +734,7 @@ test("a call whose agent reports no tokens is uncounted, not zero", async () => 
   expect(spent).toMatchObject({ tokens: 0, uncounted: 1, unpriced: 1 });
 });
 
-test("a turn that ended when nobody listened is adopted from the agent's own record, with its tokens, once", async () => {
+test("a turn that ended while Holdfast was not running is adopted from the agent's own record, with its tokens, once", async () => {
   const record = new Map<string, string>();
   let calls = 0;
   const sessions = sessionsIn(record);

@@ -73,7 +73,7 @@ test("no result is adopted when the run's own worktree had to be made again: the
   expect(toy.tree.read("made.txt")).toBe("call 2\n");
 });
 
-test("nor is a turn adopted that only the agent's own record shows", async () => {
+test("a turn that only the agent's own record shows is not adopted either", async () => {
   const record = new Map<string, string>();
   let calls = 0;
   const sessions = sessionsIn(record);

@@ -47,7 +47,7 @@ function passed(agent: string, more: { variables?: Record<string, string>; model
 }
 
 describe("an agent's environment", () => {
-  test.for([...AGENT_NAMES])("%s: what programs need passes; credentials and unknown variables do not", (agent) => {
+  test.for([...AGENT_NAMES])("%s: required variables pass; credentials and unknown variables do not", (agent) => {
     const variables = passed(agent, { variables: { COPILOT_GITHUB_TOKEN: "its own" } });
     expect(variables).toMatchObject(PLAIN);
     for (const name of [...Object.keys(CREDENTIALS), "MY_APP", "DATABASE_URL", "GIT_DIR", "HOLDFAST_STORE"])
@@ -85,12 +85,12 @@ describe("an agent's environment", () => {
     expect(passed("acp", { model: "npx copilot --acp" })).toHaveProperty("GH_TOKEN");
   });
 
-  test("what the user names passes, by name or by prefix", () => {
+  test("variables that the user lists pass, by name or by prefix", () => {
     expect(passed("scripted", { named: ["GITHUB_TOKEN", "MY_*"] })).toMatchObject({ GITHUB_TOKEN: "g1", MY_APP: "x" });
     expect(passed("scripted", { named: ["GIT_*"] })).not.toHaveProperty("GIT_DIR");
   });
 
-  test("its settings name a login", () => {
+  test("its settings can name a login", () => {
     const variables = { ...ALL, MY_KEY: "k" };
     expect(agentVariables({ variables, agent: "codex", model: null, named: [], login: ["MY_KEY"] })).toHaveProperty(
       "MY_KEY",
@@ -105,7 +105,7 @@ test("a gate has the user's environment without credentials", () => {
     expect(variables).not.toHaveProperty(name);
 });
 
-test("names are names, or prefixes; git's and Holdfast's own are refused", () => {
+test("names and prefixes are accepted; those of git and Holdfast are refused", () => {
   expect(parseEnvironmentNames(["A", "B_*"])).toEqual(["A", "B_*"]);
   for (const bad of ["A", ["*"], ["A=1"], ["a b"], [1], ["GIT_DIR"], ["HOLDFAST_MARK"]])
     expect(parseEnvironmentNames(bad)).toBeUndefined();

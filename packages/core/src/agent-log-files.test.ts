@@ -6,7 +6,7 @@ import { createAgentLogFiles } from "./agent-log-files.ts";
 
 const call = { run: "issue-4-abc", stageAttempt: 3, step: "implement" };
 
-test("lines are in the file at once, a second call appends, only the owner may read", async () => {
+test("lines are in the file immediately, a second call appends, and only the owner can read", async () => {
   const directory = join(scratchDirectory(onTestFinished), "logs");
   const logs = createAgentLogFiles(directory);
   const path = join(directory, "issue-4-abc", "3-implement.log");
@@ -42,7 +42,7 @@ test("a step's name cannot leave the folder of its run, and two names never shar
   expect((await logs.list(call.run)).map(({ step }) => step)).toEqual(expect.arrayContaining(short));
 });
 
-test("a link in the log's place is not followed", async () => {
+test("a link at the path of the log is not followed", async () => {
   const directory = scratchDirectory(onTestFinished);
   mkdirSync(join(directory, call.run));
   writeFileSync(join(directory, "theirs"), "");
@@ -53,7 +53,7 @@ test("a link in the log's place is not followed", async () => {
   expect(readFileSync(join(directory, "theirs"), "utf8")).toBe("");
 });
 
-test("a full log reports it once, and a directory that cannot be written fails nothing", async () => {
+test("a full log is reported once, and an unwritable directory fails nothing", async () => {
   const directory = scratchDirectory(onTestFinished);
   const log = createAgentLogFiles(directory, 12).open(call);
   for (const line of ["12345", "67890", "more"]) log.append(line);
@@ -67,7 +67,7 @@ test("a full log reports it once, and a directory that cannot be written fails n
   await nowhere.close();
 });
 
-test("a result is kept whole, for its owner alone, until it is removed; it is not listed as a log", async () => {
+test("a result is stored completely, for its owner only, until it is removed; it is not listed as a log", async () => {
   const directory = join(scratchDirectory(onTestFinished), "logs");
   const logs = createAgentLogFiles(directory);
   const file = logs.result(call);

@@ -62,7 +62,7 @@ const notesOf = async ({ store }: TestWorktree): Promise<readonly unknown[]> => 
   return journal.filter(({ kind }) => kind === "note").map(({ body }) => body["text"]);
 };
 
-test("a session that is lost is given up: a fresh one begins with a hand-over, files are kept, and the run says so", async () => {
+test("a lost session is replaced: a fresh one starts with a hand-over, files are kept, and the run reports it", async () => {
   const records = new Map([
     ["s-1", `${said("I will write half.txt first.")}${JSON.stringify({ half: 1 }).slice(0, 4)}`],
   ]);
@@ -94,7 +94,7 @@ test("a session that is lost is given up: a fresh one begins with a hand-over, f
   expect((await toy.store.latest(ID))?.planes.position.iteration).toBe(0);
 });
 
-test("an interrupted session that has the task gets a continuation instead, with its files and what to do next", async () => {
+test("an interrupted session that has the task gets a continuation instead, with its files and the next step", async () => {
   const next = define({
     work: async ({ agent }) => {
       const call = { name: "edit", role: "impl", prompt: "do it", model: null, yolo: false } as const;
@@ -116,7 +116,7 @@ test("an interrupted session that has the task gets a continuation instead, with
   expect(given.endsWith("## What to do next\n\nFinish, then write DONE.\n")).toBe(true);
 });
 
-test("an interrupted session that has not got the task gets all of it", async () => {
+test("an interrupted session that has not received the task gets the whole task", async () => {
   const toy = await dying({
     records: new Map([["s-1", "nothing yet"]]),
     first: half,
@@ -173,14 +173,14 @@ test("killed at any commit between the loss and the answer, the fresh session st
   }
 });
 
-test("killed in its first second it has left nothing to hand over: the task is given as it was", async () => {
+test("killed in its first second it left nothing to hand over: the task is sent unchanged", async () => {
   const toy = await dying({ second: (task) => (task.session === null ? { text: "done" } : LOST) });
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
   expect(toy.seen.map(({ prompt }) => prompt)).toEqual(["do it", "do it", "do it"]);
   expect(toy.logs.get("edit")).toEqual([expect.stringContaining("the one before it had done nothing")]);
 });
 
-test("a fresh session that dies without a record leaves what the first one said to be handed over", async () => {
+test("a fresh session that dies without a record hands over the output of the first one", async () => {
   const records = new Map([["s-1", said("The first one's words.")]]);
   const toy = await dying({
     records,
@@ -198,7 +198,7 @@ test("a fresh session that dies without a record leaves what the first one said 
   expect(toy.seen.at(-1)?.prompt).toContain("[agent] The first one's words.");
 });
 
-test("an agent that loses every session is not asked for ever", async () => {
+test("an agent that loses every session is not called forever", async () => {
   let fresh = 0;
   const toy = await dying({
     second: (task) => {

@@ -11,7 +11,7 @@ describe("said in", () => {
   const lines = (...entries: readonly unknown[]): string =>
     entries.map((entry) => `${JSON.stringify(entry)}\n`).join("");
 
-  test("reads what each agent writes, and leaves out what it was told", () => {
+  test("reads the format of each agent, and leaves out its input", () => {
     const claude = lines(
       { type: "user", message: { role: "user", content: "the task" } },
       { type: "assistant", message: { role: "assistant", content: [{ type: "text", text: "I look." }] } },
@@ -50,7 +50,7 @@ describe("said in", () => {
     ]);
   });
 
-  test("never more than asked for, the end rather than the beginning, whatever the transcript is", () => {
+  test("never more than requested, the end rather than the beginning, for any transcript", () => {
     const arbitrary = fc.oneof(
       fc.string(),
       fc.array(fc.json()).map((entries) => entries.join("\n")),
@@ -91,7 +91,7 @@ describe("plan session", () => {
 
   const AHEAD = `${TEXT} m-3`;
 
-  test("nobody went back: the agent's own record is good, ours is put back where it has none", () => {
+  test("without a restore: the agent's own record is used, ours is written back if it has none", () => {
     expect(plan({ there: AHEAD })).toBe("go_on");
     expect(plan({ there: null })).toBe("put_back");
     expect(plan({ there: null, records: false })).toBe("go_on");
@@ -99,7 +99,7 @@ describe("plan session", () => {
     expect(plan({ there: null, kept: { transcript: null } })).toBe("go_on");
   });
 
-  test("restored: from the message where the agent can, else with the record put back, else handed over", () => {
+  test("restored: from the message if the agent can, else with the record written back, else with a hand-over", () => {
     const rewound = "restore";
     expect(plan({ rewound, there: AHEAD, forks: true })).toBe("fork at m-2");
     expect(plan({ rewound, there: null, forks: true })).toBe("put_back");
@@ -181,7 +181,7 @@ describe("rewound session", () => {
       .filter(({ kind }) => kind === "note")
       .map(({ body }) => body["text"]);
 
-  test("restored, an agent that can goes on from the last message of then, in a new session; the old one stays", async () => {
+  test("restored, an agent that can rewind continues from the last message of the checkpoint, in a new session; the old one stays", async () => {
     const toy = await rewound({ forkAtMessage: true });
     await toy.handle.restore({ sequence: toy.sequence });
     const ahead = toy.texts.get("s-1");
@@ -191,7 +191,7 @@ describe("rewound session", () => {
     expect(await notesOf(toy, ID)).toContainEqual(expect.stringContaining("from message s-1-one of session s-1"));
   });
 
-  test("killed after it went back, it goes on with the new session and does not go back again", async () => {
+  test("killed after the rewind, it continues the new session and does not rewind again", async () => {
     const toy = await rewound({ forkAtMessage: true });
     await toy.handle.restore({ sequence: toy.sequence });
     // The note, step.started, step.session, and what would be the answer.
@@ -201,7 +201,7 @@ describe("rewound session", () => {
     expect(toy.calls).toEqual([" - one", "s-1 - two", "s-1 s-1-one two", "s-2 - two"]);
   });
 
-  test("restored, one that cannot has its record put back", async () => {
+  test("restored, an agent that cannot rewind gets its record written back", async () => {
     const toy = await rewound({});
     await toy.handle.restore({ sequence: toy.sequence });
     await toy.go(toy.workflow);
@@ -210,7 +210,7 @@ describe("rewound session", () => {
     expect(await notesOf(toy, ID)).toContainEqual(expect.stringContaining("its record is restored"));
   });
 
-  test("a fork leaves the session of its parent alone: it forks it too, or is handed over", async () => {
+  test("a fork does not change the session of its parent: it forks the session too, or gets a hand-over", async () => {
     for (const forkAtMessage of [true, false]) {
       const toy = await rewound({ forkAtMessage });
       const ahead = toy.texts.get("s-1");

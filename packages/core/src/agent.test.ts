@@ -9,15 +9,15 @@ test("lists of arguments, by agent", () => {
 
 test.each([
   ["no table", ["--sandbox"]],
-  ["an agent that is no maker's program", { command: ["--x"] }],
+  ["an agent that is not a distributed program", { command: ["--x"] }],
   ["no list", { codex: "--sandbox" }],
   ["no text", { codex: ["--sandbox", 1] }],
-  ["nothing in it", { codex: ["--sandbox", ""] }],
+  ["an empty list", { codex: ["--sandbox", ""] }],
   ["a prompt", { codex: ["do this"] }],
   ["the end of options", { claude: ["--verbose", "--"] }],
   ["a session", { claude: ["--resume", "x"] }],
-  ["a session in one word", { copilot: ["--session-id=x"] }],
-  ["a way to tell", { gemini: ["--output-format", "text"] }],
+  ["a session in one argument", { copilot: ["--session-id=x"] }],
+  ["an output format", { gemini: ["--output-format", "text"] }],
 ])("%s is refused", (_, value) => {
   expect(parseAgentArgs(value)).toBeUndefined();
 });

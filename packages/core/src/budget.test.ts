@@ -24,7 +24,7 @@ describe("budget", () => {
     return result;
   }
 
-  test("reserve, settle, and the rest is free again", () => {
+  test("settling a reservation frees the rest", () => {
     const after = reserved(newBudget({ tokens: 100 }), tokens(60)).budget;
     expect(reserve(after, tokens(50))).toEqual({ kind: "exceeded", resources: ["tokens"] });
     const settled = settle(after, { estimate: tokens(60), actual: tokens(40) });
@@ -50,7 +50,7 @@ describe("budget", () => {
     expect(reachedBy(newBudget({ microUsd: 5 }), [{ ...NOTHING, microUsd: 5 }])).toEqual(["microUsd"]);
   });
 
-  test("a notice at 80 %, once", () => {
+  test("one notice at 80 %", () => {
     const first = reserved(newBudget({ tokens: 100 }), tokens(79));
     expect(first.notices).toEqual([]);
     const second = reserved(first.budget, tokens(1));
@@ -58,14 +58,14 @@ describe("budget", () => {
     expect(reserved(second.budget, tokens(1)).notices).toEqual([]);
   });
 
-  test("at the limit nothing more begins, not even for free", () => {
+  test("at the limit nothing starts, not even a free call", () => {
     const full = settle(newBudget({ tokens: 100 }), { estimate: NOTHING, actual: tokens(100) });
     expect(exceeded(full)).toEqual(["tokens"]);
     expect(reserve(full, NOTHING)).toEqual({ kind: "exceeded", resources: ["tokens"] });
     expect(exceeded(newBudget({ tokens: 0 }))).toEqual(["tokens"]);
   });
 
-  test("what a call took beyond its estimate is spent all the same", () => {
+  test("usage beyond the estimate is spent as well", () => {
     const budget = reserved(newBudget({ tokens: 100 }), tokens(10)).budget;
     expect(settle(budget, { estimate: tokens(10), actual: tokens(500) }).spent).toEqual(tokens(500));
   });
@@ -77,7 +77,7 @@ describe("budget", () => {
     expect(settleLost(resumed)).toEqual(resumed);
   });
 
-  test("without limits nothing is refused and nothing is noticed", () => {
+  test("without limits nothing is refused and no notice is sent", () => {
     const huge = reserved(newBudget(), tokens(Number.MAX_SAFE_INTEGER));
     expect(huge.notices).toEqual([]);
     expect(settle(huge.budget, { estimate: NOTHING, actual: tokens(5) }).spent.tokens).toBe(5);
@@ -97,7 +97,7 @@ describe("budget", () => {
     fc.record({ kind: fc.constant("lost" as const) }),
   );
 
-  test("whatever happens, in whatever order: no amount is negative, inexact, or given back once spent", () => {
+  test("for any sequence of calls: no amount is negative, inexact, or refunded once spent", () => {
     fc.assert(
       fc.property(limits, fc.array(act), (limit, acts) => {
         let budget = newBudget(limit);
@@ -121,7 +121,7 @@ describe("budget", () => {
     );
   });
 
-  test("calls that stay within their estimates never take a run over its limit", () => {
+  test("calls within their estimates never exceed the limit of a run", () => {
     fc.assert(
       fc.property(fc.nat(1000), fc.array(fc.tuple(fc.nat(100), fc.nat(100))), (limit, calls) => {
         let budget = newBudget({ tokens: limit });
@@ -146,19 +146,19 @@ describe("price", () => {
     microUsd: null,
   });
 
-  test("dollars for a million tokens are millionths of a dollar for one; what a cache gave has its own", () => {
+  test("dollars per million tokens are millionths of a dollar per token; cached tokens have their own price", () => {
     expect(costOf(used(1_000_000, 0, 0), PRICE)).toBe(1_250_000);
     expect(costOf(used(1_000_000, 100_000, 1_000_000), PRICE)).toBe(125_000 + 1_000_000);
     expect(costOf(used(3, 0, 0), PRICE)).toBe(4);
     expect(costOf(used(1_000_000, 0), { input: 2, cached: 2, output: 3 })).toBe(2_000_000);
   });
 
-  test("the agent's own word goes before the table, nothing at all included", () => {
+  test("the agent's reported cost takes precedence over the table, also if it is zero", () => {
     expect(costOf({ ...used(1000, 1000), microUsd: 7 }, PRICE)).toBe(7);
     expect(costOf({ ...used(0, 0), microUsd: 0 }, null)).toBe(0);
   });
 
-  test("what is not known is not zero", () => {
+  test("an unknown cost is not zero", () => {
     expect(costOf(used(1000, 10), null)).toBeNull();
     expect(costOf(used(null, 10), PRICE)).toBeNull();
     expect(costOf(used(10, null), PRICE)).toBeNull();
@@ -169,7 +169,7 @@ describe("price", () => {
     expect(priceOf({ "codex:gpt-5": PRICE }, "codex", "gpt-5")).toBe(PRICE);
   });
 
-  test("a whole number, never less than the parts, never less for more tokens", () => {
+  test("a cost is a whole number, never less than its parts, never less for more tokens", () => {
     const tokens = fc.nat(10_000_000);
     fc.assert(
       fc.property(tokens, tokens, tokens, (input, output, cached) => {

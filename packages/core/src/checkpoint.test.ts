@@ -73,7 +73,7 @@ const full: Planes = {
   },
 };
 
-test("empty and full planes pass, and come back as the very same value", () => {
+test("empty and full planes are accepted and returned as the same value", () => {
   const empty = emptyPlanes();
   expect(parsePlanes(empty)).toBe(empty);
   expect(parsePlanes(full)).toBe(full);
@@ -82,7 +82,7 @@ test("empty and full planes pass, and come back as the very same value", () => {
   expect(parseGraph(full.position.graph)).toBe(full.position.graph);
 });
 
-test("what one caller does with its empty planes, the next does not see", () => {
+test("changes of one caller's empty planes do not affect the next caller", () => {
   expect(emptyPlanes()).not.toBe(emptyPlanes());
   expect(emptyPlanes().position.attempts).not.toBe(emptyPlanes().position.attempts);
 });
@@ -129,13 +129,13 @@ test.each<[string, unknown]>([
   );
 });
 
-test("a value that loads is one that can run: agentize read stage 'bogus', iteration -5, issue 'x' without a word", () => {
+test("an accepted value can run: agentize read stage 'bogus', iteration -5, issue 'x' without an error", () => {
   for (const damage of [{ iteration: -5 }, { iteration: "1" }, { stage: null }, { attempts: { x: -1 } }]) {
     expect(() => parsePosition({ ...full.position, ...damage })).toThrow(/Position is not what it must be/);
   }
 });
 
-test("taking any one required member away is noticed, and named", () => {
+test("a missing required member is reported by name", () => {
   const paths = pointersOf(JSON.parse(JSON.stringify(full))).filter(
     (path) =>
       !/^\/(context\/values|extensions|config\/inputs|position\/stageAttempt\/steps)\/|\/result\/|\/(attempts|streaks|tokens|states|failures)\/[^/]+$/.test(
@@ -155,7 +155,7 @@ test("taking any one required member away is noticed, and named", () => {
   );
 });
 
-test("any JSON at all is either accepted as it is or refused as STORE_CORRUPT, never anything else", () => {
+test("any JSON is either accepted unchanged or refused as STORE_CORRUPT", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.constantFrom(...Object.keys(full)), (value, key) => {
       const planes = { ...full, [key]: value };

@@ -25,7 +25,7 @@ test("a value is read back as it was saved, whatever it is", async () => {
   );
 });
 
-test("what is remembered of earlier states changes no result, and sees every change of a live object", async () => {
+test("cached earlier states change no result, and every change of a live object is seen", async () => {
   await fc.assert(
     fc.asyncProperty(arbitraryJson(), fc.array(arbitraryEdits(), { maxLength: 3 }), async (first, rounds) => {
       const live = cloneJson(first);
@@ -102,7 +102,7 @@ describe("the cost of a save follows the change", () => {
   });
 });
 
-test("chunks that are gone, changed or exchanged are refused, and so is a root that is no reference", async () => {
+test("missing, changed or exchanged chunks are refused, and so is a root that is not a reference", async () => {
   const value = { messages: Array.from({ length: 200 }, (_, i) => ({ text: `${i} `.repeat(300) })) };
   const encoded = encodeValue(value);
   const shelf = new Map(encoded.chunks.map(({ digest, text }) => [digest, text]));
@@ -127,7 +127,7 @@ test("stored texts come back, and damaged bytes are refused", () => {
     expect(() => unpackText(Buffer.from(bytes))).toThrow(expect.objectContaining({ code: "STORE_CORRUPT" }));
 });
 
-test("values that JSON cannot carry are refused with their path", () => {
+test("values that JSON cannot represent are refused with their path", () => {
   const cycle: Record<string, unknown> = {};
   cycle["self"] = { again: cycle };
   const holes = [1];

@@ -25,7 +25,7 @@ test("output of both streams, the exit code, the directory and the environment",
   expect(result).toMatchObject({ kind: "exited", code: 3, output: `${at.cwd}\né ${at.mark} [] more\n` });
 });
 
-test("only the last part of a long output is kept, and its end is there", async () => {
+test("only the last part of a long output is kept, including its end", async () => {
   const command = `i=0; while [ $i -lt 5000 ]; do echo "line $i ........................................"; i=$((i+1)); done; echo the end`;
   const { output } = await systemCommands.run({ ...place(), command });
   expect(output.length).toBe(64 * 1024);
@@ -41,7 +41,7 @@ test("a missing program, a signal and a missing directory are results", async ()
   expect(nul).toMatchObject({ kind: "not_started" });
 });
 
-test("timeout and abort end it with everything it started, and a call that is aborted before its start starts nothing", async () => {
+test("timeout and abort end a command with everything that it started, and an abort before the start starts nothing", async () => {
   const at = place();
   const command = `setsid sh -c 'echo $$ > pid; exec sleep 600' & sleep 600`;
   const pidOf = (cwd: string): number => Number(readFileSync(join(cwd, "pid"), "utf8"));
@@ -66,7 +66,7 @@ test("timeout and abort end it with everything it started, and a call that is ab
   expect(existsSync(join(third.cwd, "it"))).toBe(false);
 });
 
-test("what it leaves behind is gone when it returns, also when that holds the output open", async () => {
+test("processes that it leaves are ended when it returns, also those that hold the output open", async () => {
   const at = place();
   const result = await systemCommands.run({
     ...at,

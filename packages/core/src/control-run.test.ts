@@ -49,7 +49,7 @@ describe.each(WORK_STORES)("signals over the $name store", (kind) => {
     return { handled, adapters: { ...adapters, store: { ...adapters.store, listSignals } } };
   };
 
-  test("a pause lets what is under way finish, and stops before the next step; resumed, nothing is done again", async () => {
+  test("a pause lets running steps finish and stops before the next one; resumed, no step is repeated", async () => {
     const { go, send, store, ...toy } = await start();
     const { adapters, handled } = watched(toy.adapters);
     const done: string[] = [];
@@ -82,7 +82,7 @@ describe.each(WORK_STORES)("signals over the $name store", (kind) => {
     expect(done).toEqual(["a", "b"]);
   });
 
-  test("a pause ends a sleep, and now means now", async () => {
+  test("a pause ends a sleep, and a pause with now interrupts the step", async () => {
     const { adapters, go, send, store } = await start();
     const patient = {
       ...adapters,
@@ -112,7 +112,7 @@ describe.each(WORK_STORES)("signals over the $name store", (kind) => {
     expect(await pendingSignal(store, ID)).toBeNull();
   });
 
-  test("an abort ends it for good, with the reason; nothing goes on from there", async () => {
+  test("an abort ends the run permanently, with the reason; it cannot be continued", async () => {
     const { adapters, go, send, store } = await start();
     let asked: ReturnType<typeof send> | undefined;
     const workflow = working(async ({ step, signal }) => {

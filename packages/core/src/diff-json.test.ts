@@ -38,7 +38,7 @@ function patched(from: Json, changes: readonly JsonChange[]): Json {
 }
 
 describe("diffJson", () => {
-  test("tells just what turns one value into the other", TIMEOUT, () => {
+  test("reports exactly the changes that turn one value into the other", TIMEOUT, () => {
     fc.assert(
       fc.property(arbitraryJson(), arbitraryEdits(), (value, edits) => {
         const from = capture(value);
@@ -69,7 +69,7 @@ describe("diffJson", () => {
     expect(diffJson({ from: 1, to: "1" }).changes).toEqual([{ path: "", from: 1, to: "1" }]);
   });
 
-  test("stops at the limit and says so", () => {
+  test("stops at the limit and reports that", () => {
     const row = (n: number): Json => Array.from({ length: 50 }, () => n);
     expect(diffJson({ from: row(1), to: row(2), limit: 50 })).toMatchObject({ truncated: false });
     const cut = diffJson({ from: row(1), to: row(2), limit: 49 });

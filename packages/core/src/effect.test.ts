@@ -73,7 +73,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       return { event: "worked", reason: "did it" };
     };
 
-  test("done once, wherever the process dies", async () => {
+  test("an effect is done once, wherever the process dies", async () => {
     for (let at = 1, how = "died"; how === "died"; at += 1) {
       for (const moment of ["before", "after"] as const) {
         const { adapters, store, go, crash } = await start();
@@ -90,7 +90,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     }
   });
 
-  test("an undone effect does not count any more, and happens again once, under a key of its own", async () => {
+  test("an undone effect no longer counts, and happens again once, under its own key", async () => {
     const { adapters, store, go } = await start();
     const target = createTarget();
     const outcomes: EffectOutcome<Json>[] = [];
@@ -99,7 +99,8 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
         const { number } = context.position.stageAttempt;
         const key = outcomes.length === 0 ? FIRST_KEY : `${FIRST_KEY}-again-2`;
         outcomes.push(await context.effect(spec(target, number, { lookUp: () => target.lookUp(key) })));
-        if ((await context.decide({ name: "look", question: "Go on?", options: ["yes"] })) !== "yes") throw new Error();
+        if ((await context.decide({ name: "look", question: "Continue?", options: ["yes"] })) !== "yes")
+          throw new Error();
         return { event: "worked", reason: "did it" };
       },
     });
@@ -123,7 +124,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect((await store.listEffects(ID)).map(({ state }) => state.kind)).toEqual(["undone", "done"]);
   });
 
-  test("after a try that was cut off, what is not there is believed only when the target cannot be late any more", async () => {
+  test("after an interrupted attempt, absence is trusted only when the target cannot act late any more", async () => {
     const { adapters, go, crash, waits, pass } = await start();
     const target = createTarget();
     let isLate = true;
@@ -148,7 +149,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect(target.made).toEqual([`${ID}/work/open.1`]);
   });
 
-  test("the first try waits for nothing, and its children carry a mark of the run that a stop leaves alone", async () => {
+  test("the first attempt waits for nothing, and its children have a mark of the run that a stop ignores", async () => {
     const { adapters, store, go, waits } = await start();
     const target = createTarget();
     const marks: string[] = [];
@@ -163,7 +164,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect(marks).toEqual([`${store.id}/${ID}/effect/open`]);
   });
 
-  test("what is there already is adopted, not made again", async () => {
+  test("an existing result is adopted, not created again", async () => {
     const { adapters, store, go } = await start();
     const target = createTarget();
     target.made.push(`${ID}/work/open.1`);
@@ -174,7 +175,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done", adopted: true });
   });
 
-  test("a refusal is a value with its detail, the same after a crash, and another stage attempt may try anew", async () => {
+  test("a refusal is a value with its detail, the same after a crash, and another stage attempt may try again", async () => {
     const { adapters, go, store } = await start();
     const target = createTarget();
     target.refusal = "protected";
@@ -205,7 +206,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect(target.made).toEqual([`${ID}/work/open.3`]);
   });
 
-  test("an answer that got lost is looked up, and a target that cannot tell asks a person", async () => {
+  test("a lost answer is looked up, and a target that cannot report asks a person", async () => {
     const { adapters, store, go, waits } = await start();
     const target = createTarget();
     target.reachable = false;
@@ -275,7 +276,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect((await store.listEffects(ID))[0]?.state).toMatchObject({ kind: "done", adopted: true });
   });
 
-  test("a time that the target names is waited for, whether it says so to the act or to the look", async () => {
+  test("a time that the target gives is waited for, whether the act or the look-up returned it", async () => {
     for (const where of ["act", "look"] as const) {
       const { adapters, go, waits, pass, store } = await start();
       const target = createTarget();
@@ -301,7 +302,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     }
   });
 
-  test("once for the whole run: later stage attempts answer from the ledger, and other content under its key is refused", async () => {
+  test("once per run: later stage attempts answer from the ledger, and other content under its key is refused", async () => {
     const { adapters, go } = await start();
     const target = createTarget();
     let title = "t";
@@ -358,7 +359,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     }
   });
 
-  test("an approval is of one content: a repeated try does not ask, another content and a restore do", async () => {
+  test("an approval covers one content: a repeated attempt does not ask, another content and a restore do", async () => {
     const { adapters, store, go } = await start();
     const target = createTarget();
     let title = "one";
@@ -410,7 +411,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     }
   });
 
-  test("interrupted while acting: unknown until it is looked up", async () => {
+  test("interrupted while acting: unknown until looked up", async () => {
     const { adapters, store, go } = await start();
     const target = createTarget();
     const controller = new AbortController();

@@ -78,7 +78,7 @@ describe("effect decision", () => {
     );
   });
 
-  test.each(["", "a/b", "Fix the bug!", "a b", "é", "-a", "a\n", "x".repeat(65)])("%j is no purpose", (purpose) => {
+  test.each(["", "a/b", "Fix the bug!", "a b", "é", "-a", "a\n", "x".repeat(65)])("%j is not a purpose", (purpose) => {
     expect(() => effectKey({ run: "r", stage: "pr", purpose })).toThrow(expect.objectContaining({ code: "USAGE" }));
     expect(() => effectKey({ run: "r", stage: purpose, purpose: "push" })).toThrow(/cannot be part/);
   });
@@ -124,7 +124,7 @@ describe("effect fold", () => {
     expect(stateAfter(intended("k"), failed("k"))).toEqual({ kind: "failed", at: "t2", reason: "refused" });
   });
 
-  test("what failed may be tried again, what is done may not", () => {
+  test("a failed effect may be tried again, a done one may not", () => {
     expect(stateAfter(intended("k"), failed("k"), intended("k", "q"))).toMatchObject({ kind: "intended" });
     expect(
       stateAfter(intended("k"), done("k"), intended("k", "q"), unknown("k"), failed("k"), done("k", 2)),
@@ -139,7 +139,7 @@ describe("effect fold", () => {
   const undone = (key: string): Line => ["effect.undone", { key, outcome: "undone", adopted: false, receipt: 2 }];
   const kept = (key: string): Line => ["effect.undone", { key, outcome: "kept", reason: "merged" }];
 
-  test("what is done can be undone, and an undo that the target refuses leaves it done", () => {
+  test("a done effect can be undone, and an undo that the target refuses leaves it done", () => {
     const before = [intended("k"), done("k")];
     expect(stateAfter(...before, undoing("k"))).toEqual({ kind: "undoing", at: "t3", adopted: false, receipt: 1 });
     expect(stateAfter(...before, undoing("k"), kept("k"))).toMatchObject({ kind: "done", receipt: 1 });
@@ -152,7 +152,7 @@ describe("effect fold", () => {
     expect(() => foldEffects(journal([undoing("k")]))).toThrow(expect.objectContaining({ code: "STORE_CORRUPT" }));
   });
 
-  test("an outcome without an intent is corrupt, and so is a body that cannot be read", () => {
+  test("an outcome without an intent is corrupt, and so is an unreadable body", () => {
     expect(() => foldEffects(journal([done("k")]))).toThrow(expect.objectContaining({ code: "STORE_CORRUPT" }));
     expect(() => foldEffects(journal([intended("a"), unknown("b")]))).toThrow(
       /entry 2 .* "b", which was never intended/,

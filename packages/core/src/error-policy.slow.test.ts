@@ -41,7 +41,7 @@ async function verdictsOf({ store }: TestWorktree): Promise<readonly unknown[]> 
   return journal.filter(({ kind }) => kind === "step.failed").map(({ body }) => body["verdict"]);
 }
 
-test("another agent takes over from where the call began, in a session of its own; what each took is counted", async () => {
+test("another agent takes over from the beginning of the call, in its own session; the usage of each is counted", async () => {
   const seen: unknown[] = [];
   const toy = await start(
     { exhausted: "fallback", retry: { delaysMs: [], jitter: 0 }, fallback: { agents: ["toy:b"], tries: 1 } },
@@ -78,7 +78,7 @@ test("another agent takes over from where the call began, in a session of its ow
   expect(saved).toMatchObject([{ name: "edit failed" }]);
 });
 
-test("wherever the process dies, no try is forgotten or done under another rule, and the run ends as if nothing had been", async () => {
+test("wherever the process dies, no attempt is lost or made under another rule, and the run ends with the same result", async () => {
   const rules = [
     rule({ causes: ["overload"], exhausted: "fallback" }),
     rule({ id: "late", causes: ["crash"], action: "abort" }),
@@ -122,7 +122,7 @@ test("wherever the process dies, no try is forgotten or done under another rule,
   }
 });
 
-test("killed while it waits, it waits for the rest; never longer than it was to, however the clock is set", async () => {
+test("killed while it waits, it waits for the rest; never longer than planned, however the clock is set", async () => {
   const toy = await start({ rules: [rule({})] }, ({ attempt }) => (attempt === 1 ? OVERLOADED : {}));
   const workflow = define({ work: calling({ changesFiles: false }) });
   await begin(toy.adapters, workflow, toy.workspace);
@@ -142,14 +142,14 @@ test("killed while it waits, it waits for the rest; never longer than it was to,
   expect(await toy.go(workflow, { adapters: slow })).toMatchObject({ kind: "done" });
 });
 
-test("an abort goes through the workflow's own fatal end, and a failed run stays so", async () => {
+test("an abort goes through the workflow's own fatal stage, and a failed run stays failed", async () => {
   const ends: string[] = [];
   const toy = await start({ rules: [rule({ action: "abort" })] }, () => ({ kind: "failed", cause: "crash" }));
   const workflow = define({
     work: calling(),
     fatal: async ({ position }) => {
       ends.push(position.reason ?? "");
-      return { event: "fatal", reason: "told" };
+      return { event: "fatal", reason: "reported" };
     },
   });
   await begin(toy.adapters, workflow, toy.workspace);
@@ -161,7 +161,7 @@ test("an abort goes through the workflow's own fatal end, and a failed run stays
   await expect(toy.go(workflow)).rejects.toMatchObject({ code: "RUN_FAILED" });
 });
 
-test("escalated: a person is told what was tried, and whoever resumes grants the tries again", async () => {
+test("escalated: a person gets a list of the attempts, and a resume grants new attempts", async () => {
   let broken = true;
   const toy = await start({ rules: [rule({ exhausted: "escalate" })] }, () =>
     broken ? { kind: "failed", cause: "crash", message: "no space", hint: "Free some." } : {},
@@ -174,7 +174,7 @@ test("escalated: a person is told what was tried, and whoever resumes grants the
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
 });
 
-test("of two who wake it one does, also when it waits for something else by the time that the other comes", async () => {
+test("of two processes that wake a run one succeeds, also when it waits for something else by the time of the second", async () => {
   let calls = 0;
   const toy = await start({}, () => {
     calls += 1;
@@ -183,8 +183,8 @@ test("of two who wake it one does, also when it waits for something else by the 
   });
   const workflow = define({ work: calling() });
   await begin(toy.adapters, workflow, toy.workspace);
-  const parked = await toy.go(workflow);
-  const wakes = parked.kind === "waiting" && parked.until !== null ? parked.until : "";
+  const waiting = await toy.go(workflow);
+  const wakes = waiting.kind === "waiting" && waiting.until !== null ? waiting.until : "";
   expect(await toy.go(workflow, { wakes }), "too early").toMatchObject({ kind: "waiting", for: "quota" });
   toy.pass(60_000);
   expect(await toy.go(workflow, { wakes })).toMatchObject({ kind: "waiting", for: "you" });
@@ -193,7 +193,7 @@ test("of two who wake it one does, also when it waits for something else by the 
   expect((await toy.kinds()).filter((kind) => kind === "run.continued")).toHaveLength(1);
 });
 
-test("told to stop while it waits for the next try, it makes no other: that would cost, and nothing is under way", async () => {
+test("stopped while it waits for the next attempt, it makes no further attempt: that would cost, and nothing is running", async () => {
   let tries = 0;
   const toy = await start({}, () => {
     tries += 1;
@@ -223,7 +223,7 @@ test("told to stop while it waits for the next try, it makes no other: that woul
   expect(await verdictsOf(toy)).toMatchObject([{ action: "retry" }]);
 });
 
-test("an agent that is killed alone continues its session, with its files, and pays no iteration", async () => {
+test("an agent that is killed alone continues its session, with its files, and costs no iteration", async () => {
   const seen: unknown[] = [];
   const toy = await start(
     {},
@@ -249,7 +249,7 @@ test("an agent that is killed alone continues its session, with its files, and p
   expect(await verdictsOf(toy)).toMatchObject([{ action: "retry" }, { action: "retry" }]);
 });
 
-test("an agent that is killed each time makes the run wait after its tries, and a resume grants new ones", async () => {
+test("an agent that is killed each time makes the run wait after its attempts, and a resume grants new ones", async () => {
   let calls = 0;
   const policy = { retry: { delaysMs: [1_000, 1_000], jitter: 0 } };
   const toy = await start(policy, () => {

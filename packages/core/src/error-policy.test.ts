@@ -56,7 +56,7 @@ describe("decide failure", () => {
   const times = <T>(count: number, what: T): readonly T[] => Array.from({ length: count }, () => what);
 
   describe("without any rule", () => {
-    test("the provider's failures back off, longer each time, then park, and a resume grants as many again", () => {
+    test("the provider's failures back off, longer each time, then wait, and a resume grants as many attempts again", () => {
       for (const cause of ["overload", "network", "rate_limit", "hang", "proxy"] as const) {
         const decisions = decideAll(defaultErrorPolicy, times(12, failure(cause)));
         const delays = decisions.map((one) => (one.kind === "retry" ? one.delayMs : null));
@@ -71,7 +71,7 @@ describe("decide failure", () => {
       }
     });
 
-    test("a journal that only counted failures goes on in the same cycle", () => {
+    test("a journal that only counted failures continues in the same cycle", () => {
       const decisions = Array.from({ length: 12 }, (_, at) =>
         decide({ failure: failure("overload"), failures: at + 1, before: undefined }),
       );
@@ -82,7 +82,7 @@ describe("decide failure", () => {
       );
     });
 
-    test("with a time to come the run waits until then; a time gone by is no reason to", () => {
+    test("with a future time the run waits until then; a past time is ignored", () => {
       expect(decide({ failure: failure("rate_limit", { until: LATER }) })).toMatchObject({
         kind: "wait",
         for: "quota",
@@ -92,7 +92,7 @@ describe("decide failure", () => {
       expect(decide({ failure: failure("rate_limit", { until: "2026-03-01T12:00:00Z" }) }).kind).toBe("retry");
     });
 
-    test("what only the user can fix waits for the user, with the fix in the reason", () => {
+    test("a failure that only the user can fix waits for the user, with the fix in the reason", () => {
       for (const cause of ["auth", "billing", "missing", "too_old", "context_too_long", "refusal"] as const)
         expect(decide({ failure: failure(cause, { hint: "Run toy login.", instant: true }) })).toMatchObject({
           kind: "wait",
@@ -101,7 +101,7 @@ describe("decide failure", () => {
         });
     });
 
-    test("everything else is the stage's to decide, unless nothing was done at all", () => {
+    test("the stage decides every other failure, unless nothing was done", () => {
       const provider = ["overload", "network", "rate_limit", "hang", "proxy", "killed"];
       const user = ["auth", "billing", "missing", "too_old", "context_too_long", "refusal"];
       const handled: readonly string[] = [...provider, ...user];
@@ -112,7 +112,7 @@ describe("decide failure", () => {
       }
     });
 
-    test("a session that is lost costs nothing the first time, a wait the second", () => {
+    test("a lost session costs nothing the first time, a wait the second", () => {
       const lost = failure("session_lost");
       expect(decide({ failure: lost, lostSession: "first" })).toMatchObject({ kind: "fresh" });
       expect(decide({ failure: lost, lostSession: "again" })).toMatchObject({ kind: "retry", delayMs: 2_000 });
@@ -120,7 +120,7 @@ describe("decide failure", () => {
   });
 
   describe("rules", () => {
-    test("the first that fits decides: by cause, by type, by what it says", () => {
+    test("the first matching rule decides: by cause, by type, by message", () => {
       const rules = [
         rule({ id: "said", pattern: matching("disk (is )?full"), action: "abort" }),
         rule({ id: "cause", causes: ["crash"], action: "escalate" }),
@@ -150,7 +150,7 @@ describe("decide failure", () => {
       expect(decisions[2]).toMatchObject(expected);
     });
 
-    test("an id that every object has is an id as any other", () => {
+    test("an id that every object inherits is an ordinary id", () => {
       const policy = policyOf({ rules: [rule({ id: "constructor" })] });
       const decisions = decideAll(policy, times(3, failure("crash")));
       expect(decisions.map(({ kind }) => kind)).toEqual(["retry", "retry", "wait"]);
@@ -160,7 +160,7 @@ describe("decide failure", () => {
   describe("fallback", () => {
     const fallback = { agents: ["toy", "codex", "gemini:pro"], tries: 2 };
 
-    test("retried, then the others in their order, each given up after its tries; then it waits, and all begins anew", () => {
+    test("retried, then the other agents in order, each failed after its attempts; then it waits, and the sequence starts again", () => {
       const policy = policyOf({ exhausted: "fallback", fallback, retry: { delaysMs: [10], jitter: 0 } });
       const decisions = decideAll(policy, times(12, failure("overload")));
       expect(decisions.map((one) => (one.kind === "fallback" ? one.agent : one.kind))).toEqual(
@@ -172,7 +172,7 @@ describe("decide failure", () => {
       });
     });
 
-    test("nobody waits for a time that another agent need not wait for; with none left, for the earliest that was named", () => {
+    test("no wait for a time while another agent is available; with none left, it waits for the earliest time", () => {
       const policy = policyOf({ rules: [rule({ action: "fallback" })], fallback: { ...fallback, tries: 1 } });
       const [first, second, third] = decideAll(policy, [
         failure("rate_limit", { until: LATER }),
@@ -183,7 +183,7 @@ describe("decide failure", () => {
       expect(third).toMatchObject({ kind: "wait", for: "quota", until: "2026-03-01T14:00:00Z" });
     });
 
-    test("a time that has come meanwhile is none to wait for", () => {
+    test("a time that has passed meanwhile is not waited for", () => {
       const policy = policyOf({ rules: [rule({ action: "fallback" })], fallback: { agents: ["b"], tries: 1 } });
       const first = decide({ policy, failure: failure("rate_limit", { until: "2026-03-01T12:00:01Z" }) });
       const before = first.kind === "fallback" ? first.errors : undefined;
@@ -192,7 +192,7 @@ describe("decide failure", () => {
       expect(decide({ ...limited, failure: failure("rate_limit") })).toMatchObject({ kind: "wait", until: null });
     });
 
-    test("one that is not installed is passed over; when all are, a person is asked, who is told of each", () => {
+    test("an agent that is not installed is skipped; if all are missing, a person is asked, with each agent listed", () => {
       const policy = policyOf({ exhausted: "fallback", fallback, retry: { delaysMs: [], jitter: 0 } });
       const missing = failure("missing", { message: "not there", hint: "Install it." });
       const decisions = decideAll(policy, [failure("overload"), missing, missing]);
@@ -205,7 +205,7 @@ describe("decide failure", () => {
     });
   });
 
-  test("whatever happens: it ends, with a rule named, in a form that the journal can hold, and never twice with one agent", () => {
+  test("for any failures: it ends, with a rule named, in a form that the journal can hold, and never twice with one agent", () => {
     const rules = fc.array(
       fc
         .record({
@@ -249,7 +249,7 @@ describe("decide failure", () => {
     );
   });
 
-  test("what is left of a wait: never more than it was, whatever became of the clock", () => {
+  test("the rest of a wait is never more than the wait, for any clock change", () => {
     const errors = { counts: {}, agents: [], retryAt: "2026-03-01T12:00:10Z", delayMs: 10_000, until: null };
     expect([0, 4_000, 10_000, 99_000, -3_600_000].map((passed) => restOfDelay(errors, NOW + passed))).toEqual([
       10_000, 6_000, 0, 0, 10_000,
@@ -258,7 +258,7 @@ describe("decide failure", () => {
 });
 
 describe("delays", () => {
-  test("waits grow as they are told to, up to the cap", () => {
+  test("waits grow by the configured factor, up to the cap", () => {
     const params = { retries: 5, initialMs: 1_000, multiplier: 3, capMs: 20_000 };
     expect(delaysOf(params)).toEqual([1_000, 3_000, 9_000, 20_000, 20_000]);
     expect(delaysOf({ ...params, backoff: "none" })).toEqual([1_000, 1_000, 1_000, 1_000, 1_000]);
@@ -266,7 +266,7 @@ describe("delays", () => {
     expect(delaysOf({ ...params, backoff: "fibonacci" })).toEqual([1_000, 1_000, 2_000, 3_000, 5_000]);
   });
 
-  test("never shorter than the last, never beyond the cap; a jitter only shortens, by no more than it may", () => {
+  test("a wait is never shorter than the last, never beyond the cap; jitter only shortens it, within its bound", () => {
     const params = fc.record({
       retries: fc.nat(20),
       initialMs: fc.nat(100_000),
@@ -290,7 +290,7 @@ describe("delays", () => {
     );
   });
 
-  test("any text of letters and digits is a fraction, and the first character counts most", () => {
+  test("any text of letters and digits is a fraction, and the first character is the most significant", () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[a-z0-9]{1,12}$/), (text) => {
         expect(fractionOf(text)).toBeGreaterThanOrEqual(0);

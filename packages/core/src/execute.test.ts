@@ -23,7 +23,7 @@ import { RunHandle } from "./run-handle.ts";
 import type { Store } from "./store.ts";
 import type { StageFunction, WorkflowParams } from "./workflow.ts";
 
-describe("conduct steps", () => {
+describe("execute steps", () => {
   describe.each(WORK_STORES)("over the $name store", (kind) => {
     const start = () => startTestRun(kind, onTestFinished);
 
@@ -76,7 +76,7 @@ describe("conduct steps", () => {
       expect(counts).toEqual([1, 2, 3, 4, 5]);
     });
 
-    test("what a step returned stays as it was, and is frozen", async () => {
+    test("the result of a step stays unchanged, and is frozen", async () => {
       const { adapters, store, go } = await start();
       const live = { list: [1] };
       const workflow = define({
@@ -95,7 +95,7 @@ describe("conduct steps", () => {
       expect(planes.position.stageAttempt.steps).toEqual({ s: { list: [1] } });
     });
 
-    test("a step's failure is counted, passed on, and the step may be tried again; a restart keeps the count", async () => {
+    test("a step's failure is counted and rethrown, and the step may be tried again; a restart keeps the count", async () => {
       const { adapters, go } = await start();
       const attempts: number[] = [];
       const work: StageFunction<State> = async ({ step }) => {
@@ -120,7 +120,7 @@ describe("conduct steps", () => {
       expect(attempts).toEqual([1, 2, 3, 4, 5]);
     });
 
-    test("what is no JSON is refused with its path; a name twice, too", async () => {
+    test("a value that is not JSON is refused with its path, and so is a duplicate name", async () => {
       const { adapters, go } = await start();
       const bad = define({
         work: async ({ step }) => {
@@ -140,7 +140,7 @@ describe("conduct steps", () => {
       await expect(go(twice)).rejects.toThrow(expect.objectContaining({ code: "USAGE" }));
     });
 
-    test("WORKFLOW_CHANGED: another definition, unless allowed; a step that is not asked for any more, by name", async () => {
+    test("WORKFLOW_CHANGED: another definition, unless allowed; a step that is no longer requested, by name", async () => {
       const { adapters, go } = await start();
       const work =
         (names: readonly string[]): StageFunction<State> =>
@@ -178,11 +178,11 @@ describe("conduct steps", () => {
   });
 });
 
-describe("conduct stops", () => {
+describe("execute stops", () => {
   describe.each(WORK_STORES)("over the $name store", (kind) => {
     const start = () => startTestRun(kind, onTestFinished);
 
-    test("counters survive resume: a limit cannot be got round by dying", async () => {
+    test("counters survive resume: a crash does not bypass a limit", async () => {
       const guard: WorkflowParams<State>["guard"] = ({ position, result }) => {
         if (result.event !== "failed") return { position, result };
         const attempts = bump(position.attempts, "check");
@@ -213,7 +213,7 @@ describe("conduct stops", () => {
       expect.unreachable("the run never ended by itself");
     });
 
-    test("a question makes the run wait; its answer is the step's result for ever, and it continues once", async () => {
+    test("a question makes the run wait; its answer is the step's result permanently, and the run continues once", async () => {
       const { adapters, go, kinds, store } = await start();
       const answers: string[] = [];
       const workflow = define({
@@ -225,9 +225,9 @@ describe("conduct stops", () => {
         },
       });
       await begin(adapters, workflow);
-      const parked = { kind: "waiting", for: "you", reason: "Ship it?", until: null };
-      expect(await go(workflow)).toEqual(parked);
-      expect(await go(workflow)).toEqual(parked);
+      const waiting = { kind: "waiting", for: "you", reason: "Ship it?", until: null };
+      expect(await go(workflow)).toEqual(waiting);
+      expect(await go(workflow)).toEqual(waiting);
       expect((await store.getRun(ID))?.state).toMatchObject({ decision: { name: "ship", options: ["yes", "no"] } });
       await expect(answerDecision({ adapters, run: ID, answer: "maybe" })).rejects.toThrow(/Ship it/);
       await answerDecision({ adapters, run: ID, answer: "yes" });
@@ -257,7 +257,7 @@ describe("conduct stops", () => {
       expect((await kinds()).filter((kind) => kind === "run.continued")).toHaveLength(1);
     });
 
-    test("a limit can be raised while nobody works, and what is waiting for it goes on", async () => {
+    test("a limit can be raised while no process executes the run, and a run that waits for it continues", async () => {
       const { adapters, go, store } = await start();
       const workflow = define({
         work: async ({ wait, position }) => {
@@ -272,7 +272,7 @@ describe("conduct stops", () => {
       expect(await go(workflow)).toMatchObject({ kind: "done" });
     });
 
-    test("interrupted: the running step is told, what is finished is kept, and it is resumed as after a crash", async () => {
+    test("interrupted: the running step gets a signal, finished work is kept, and the run resumes as after a crash", async () => {
       const { adapters, go, store, ended } = await start();
       const controller = new AbortController();
       const runs: string[] = [];
@@ -302,7 +302,7 @@ describe("conduct stops", () => {
       expect(runs).toEqual(["a", "b", "b"]);
     });
 
-    test("a lost lease: work stops, nothing more is written, and LEASE_LOST says so", async () => {
+    test("a lost lease: work stops, nothing more is written, and the error is LEASE_LOST", async () => {
       const { adapters, store, go, kinds } = await start();
       let stopped = false;
       const workflow = define({
@@ -322,7 +322,7 @@ describe("conduct stops", () => {
       expect((await kinds()).slice(-2)).toEqual(["step.finished", "lease.released"]);
     });
 
-    test("a lost lease: what was done since is kept as an orphaned run that can be forked, and the issue's run is found alone", async () => {
+    test("a lost lease: later work is kept as an orphaned run that can be forked, and the issue finds only its run", async () => {
       const { adapters, store, go } = await start();
       const workflow = define({
         work: async ({ step }) => {
@@ -360,7 +360,7 @@ describe("conduct stops", () => {
       expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(sideWorktree);
     });
 
-    test("a full disk makes the run wait where an entry still fits, says so where none does, and resume goes on once there is room", async () => {
+    test("a full disk makes the run wait if an entry still fits, is reported if none does, and resume continues once there is space", async () => {
       for (const fits of [true, false]) {
         const { adapters, store, go } = await start();
         const full = fullStore(store, { entries: fits });
@@ -381,7 +381,7 @@ describe("conduct stops", () => {
       }
     });
 
-    test("where no entry fits, the store's reserve is released for it; without room nothing is done again", async () => {
+    test("if no entry fits, the store's reserve is released for it; without space nothing is repeated", async () => {
       const { adapters, store, go } = await start();
       let isFull = true;
       let free = 0;
@@ -439,7 +439,7 @@ describe("conduct stops", () => {
       expect(runs).toBe(1);
     });
 
-    test("one call at a time carries a run in a process", async () => {
+    test("a process executes a run in one call at a time", async () => {
       const { adapters, go } = await start();
       const { promise, resolve } = Promise.withResolvers<void>();
       const workflow = define({
@@ -486,7 +486,7 @@ describe("conduct stops", () => {
   }
 });
 
-describe("conduct", () => {
+describe("execute", () => {
   describe.each(WORK_STORES)("over the $name store", (kind) => {
     const start = () => startTestRun(kind, onTestFinished);
 
@@ -528,7 +528,7 @@ describe("conduct", () => {
       }
     });
 
-    test("an end with a function runs it, and the reason for coming there stands", async () => {
+    test("an end stage with a function runs it, and keeps the reason", async () => {
       const { adapters, go } = await start();
       const seen: (string | null)[] = [];
       const workflow = define(
@@ -546,7 +546,7 @@ describe("conduct", () => {
       expect(seen).toEqual(["the true reason"]);
     });
 
-    test("a workflow that goes in circles fails after its stage attempts", async () => {
+    test("a workflow in an endless cycle fails after its limit of stage attempts", async () => {
       const { adapters, go } = await start();
       const workflow = define(
         { work: worked, check: async () => ({ event: "failed", reason: "again" }) },
@@ -556,7 +556,7 @@ describe("conduct", () => {
       expect(await go(workflow)).toEqual({ kind: "failed", reason: "Max stage attempts exceeded: 9" });
     });
 
-    test("an event that the table does not have ends nothing: mended, the run goes on", async () => {
+    test("an event that is missing in the table ends nothing: with the table fixed, the run continues", async () => {
       const { adapters, go } = await start();
       const wrong = define({ work: async () => ({ event: "wroked", reason: "typo" }) });
       await begin(adapters, wrong);
@@ -564,7 +564,7 @@ describe("conduct", () => {
       expect(await go(define({ work: worked }))).toMatchObject({ kind: "done" });
     });
 
-    test("begun twice is begun once, also when the process died between run and checkpoint", async () => {
+    test("starting twice starts once, also when the process died between run and checkpoint", async () => {
       const { adapters, store, go } = await start();
       const workflow = define({ work: worked });
       await store.createRun({ id: ID, workflow: "toy", work: { kind: "none" } });
@@ -588,7 +588,7 @@ describe("conduct", () => {
       ).rejects.toThrow(expect.objectContaining({ code: "RUN_EXISTS" }));
     });
 
-    test("listeners hear what happens in order, and what they throw is theirs", async () => {
+    test("listeners get events in order, and an exception of a listener does not affect the run", async () => {
       const { adapters, go } = await start();
       const heard: ProgressEvent[] = [];
       const workflow = define({
@@ -661,7 +661,7 @@ describe("moved stage", () => {
     return scene;
   }
 
-  test("a person moved the issue: the run follows, with a warning, in a stay of its own", async () => {
+  test("a person moved the issue: the run moves too, with a warning, in its own stage attempt", async () => {
     const scene = await standAt("implementing");
     const labels = ["feature", "state:docs"];
     scene.forge.issue = { ...ISSUE, labels };
@@ -688,13 +688,13 @@ describe("moved stage", () => {
     expect((await scene.plan({ freshness })).findings).toEqual([]);
   });
 
-  test("the label that the run itself set is no difference, and moves nothing", async () => {
+  test("the label that the run itself set is not a difference, and moves nothing", async () => {
     const scene = await standAt("implementing");
     scene.forge.issue = { ...ISSUE, labels: ["state:implementing", "feature"] };
     expect((await scene.plan({ freshness })).plan).toEqual({ kind: "resume", judgements: [], actions: [] });
   });
 
-  test("whoever goes back to an older checkpoint goes there, whatever the label says", async () => {
+  test("a restore to an older checkpoint keeps its stage, whatever the label is", async () => {
     const scene = await standAt("enrich");
     const { sequence } = await scene.newest();
     await scene.save(entered("docs"), (planes) => ({
@@ -707,7 +707,7 @@ describe("moved stage", () => {
     expect("actions" in plan && plan.actions.map(({ kind }) => kind)).not.toContain("move_stage");
   });
 
-  test("files that somebody changed are shown and asked about; accepted they stay, or they are put back", async () => {
+  test("files that a user changed are shown and asked about; accepted they stay, otherwise they are put back", async () => {
     const scene = await standAt("implementing");
     scene.worktree().write("work.txt", "by hand\n");
     const { plan } = await scene.plan({ freshness });

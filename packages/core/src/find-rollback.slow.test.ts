@@ -32,7 +32,7 @@ async function expectComplete(story: Pick<RollbackCase, "store">, choice: Rollba
   expect(choice.rejected.every(({ why }) => why.length > 10)).toBe(true);
 }
 
-describe("where a careful engineer would go back to", () => {
+describe("the checkpoint that a careful engineer would choose", () => {
   test("a refactor that lowered the score: the files of the best review, as the run left them", async () => {
     const story = await runRollbackCase([
       { edit: app("first"), score: 70 },
@@ -115,7 +115,7 @@ describe("where a careful engineer would go back to", () => {
     expect(story.app()).toBe("one\n");
   });
 
-  test("a pull request opened and a push in between: behind them all the same, and they are adopted later", async () => {
+  test("a pull request opened and a push in between: the choice may be before them, and they are adopted later", async () => {
     const story = await runRollbackCase([
       { edit: app("good") },
       { edit: app("broken"), effect: { kind: "pull_request", target: "shop#7" } },
@@ -137,7 +137,7 @@ describe("where a careful engineer would go back to", () => {
     ]);
   });
 
-  test("an effect of which nobody knows whether it happened: not behind it, before that is known", async () => {
+  test("an effect of unknown outcome: the choice is not before it until the outcome is known", async () => {
     const story = await runRollbackCase([
       { edit: app("good") },
       { edit: app("broken"), test: "fail" },
@@ -151,7 +151,7 @@ describe("where a careful engineer would go back to", () => {
     );
   });
 
-  test("a flaky test: nothing is rolled back, because the same files pass it too", async () => {
+  test("a flaky test: nothing is rolled back, because the same files also passed", async () => {
     const story = await runRollbackCase([
       { edit: app("work") },
       { test: "fail" },
@@ -166,7 +166,7 @@ describe("where a careful engineer would go back to", () => {
     expect(story.app()).toBe("more work\n");
   });
 
-  test("an overloaded provider: nobody's fault, so nothing is rolled back", async () => {
+  test("an overloaded provider: an external cause, so nothing is rolled back", async () => {
     const story = await runRollbackCase([{ edit: app("good") }, { edit: app("broken for now") }, { overloaded: true }]);
     const choice = await story.choose();
     expect(choice).toMatchObject({ kind: "stay", cause: { kind: "outside" } });
@@ -174,7 +174,7 @@ describe("where a careful engineer would go back to", () => {
     expect(choice.chosen).toBeGreaterThan(story.after(2));
   });
 
-  test("the agent deleted files, and nothing was ever tested before: from before the deletion", async () => {
+  test("the agent deleted files, and nothing was tested before: from before the deletion", async () => {
     const names = Array.from({ length: 8 }, (_, at) => `module-${at}.txt`);
     const story = await runRollbackCase([
       {
@@ -202,7 +202,7 @@ describe("where a careful engineer would go back to", () => {
     expect(names.every((name) => story.file(name))).toBe(true);
   });
 
-  test("a gate that passed and fails since somebody edited a file: before the edit, which stays in a checkpoint", async () => {
+  test("a gate that passed and fails since a user edited a file: before the edit, which stays in a checkpoint", async () => {
     const story = await runRollbackCase([
       { edit: app("good") },
       {
@@ -276,7 +276,7 @@ describe("where a careful engineer would go back to", () => {
     expect(whyNot(choice, 3)).toBe("half_step: it was taken in the middle of second");
   });
 
-  test("asked again after it went back: it stays, whatever lies behind", async () => {
+  test("after a rollback, it stays, whatever comes before", async () => {
     const story = await runRollbackCase([{ edit: app("good") }, { edit: app("broken") }]);
     const first = await story.choose();
     await story.restore(first);

@@ -35,7 +35,7 @@ describe("read facts", () => {
   const left = (facts: RollbackFacts): readonly number[] =>
     facts.candidates.filter(({ leftBehind }) => leftBehind).map(({ sequence }) => sequence);
 
-  test("a verdict is about the files of the next checkpoint, unless a step changes them first", () => {
+  test("a verdict applies to the files of the next checkpoint, unless a step changes them first", () => {
     const facts = read([saved(1, "a"), tested(0), saved(2, "b"), tested(1), began("edit"), saved(3, "c"), tested(0)]);
     expect(facts.checks.map(({ sequence, files, pass }) => [sequence, files, pass])).toEqual([
       [2, "b", true],
@@ -44,7 +44,7 @@ describe("read facts", () => {
     ]);
   });
 
-  test("a checkpoint between the beginning and the end of a step that changes files is half of it", () => {
+  test("a checkpoint inside a step that changes files is partial", () => {
     const ends: readonly Line[] = [
       ["step.finished", { stageAttempt: 1, step: "edit", result: null }],
       ["step.failed", { stageAttempt: 1, step: "edit", reason: "x" }],
@@ -57,7 +57,7 @@ describe("read facts", () => {
     }
   });
 
-  test("a score is the one of the review, and not carried to files that were never reviewed", () => {
+  test("a score belongs to its review, and not to files that were never reviewed", () => {
     const ended: Line = [
       "stage.ended",
       { stageAttempt: 1, stage: "review", event: "review_fail", reason: "r", next: "w", score: 80 },
@@ -76,7 +76,7 @@ describe("read facts", () => {
     ]);
   });
 
-  test("a restore leaves behind what came after its target, and with it what was said of that", () => {
+  test("a restore discards the entries after its target, and their verdicts", () => {
     const lines = [saved(1, "a"), tested(0), saved(2, "b"), tested(1), saved(3, "c")];
     const back = [
       restoring(2),
@@ -98,7 +98,7 @@ describe("read facts", () => {
     expect(left(read([...lines, ...back, ...undone]))).toEqual([3, 5, 6]);
   });
 
-  test("a restore that was taken back, that never ended, or that brought single paths, moves nothing", () => {
+  test("a restore that was undone, never ended, or was of single paths, moves nothing", () => {
     const lines = [saved(1, "a"), saved(2, "b"), restoring(1), saved(3, "b", { trigger: "before_restore" })];
     expect(left(read([...lines, restored(3)]))).toEqual([]);
     expect(left(read(lines))).toEqual([]);
@@ -106,7 +106,7 @@ describe("read facts", () => {
     expect(left(read([...paths, restored(1), saved(4, "c")]))).toEqual([3]);
   });
 
-  test("effects: done ones are found again, those that last or have no outcome are not, refused ones never were", () => {
+  test("effects: done ones can be found again, permanent or unknown ones cannot, refused ones never happened", () => {
     const intend = (key: string, detail: JsonObject = {}): Line => [
       "effect.intended",
       { key, kind: "push", target: "t", payload: "p", detail },
@@ -129,7 +129,7 @@ describe("read facts", () => {
     ]);
   });
 
-  test("where it ended: what was saved in the stage that ends the run is no place to go on from", () => {
+  test("a checkpoint of the stage that ends the run is not one to continue from", () => {
     const entered = (stage: string): Line => ["stage.entered", { stageAttempt: 1, stage, iteration: 1 }];
     const fatal: Line = ["run.ended", { outcome: "failed", reason: "stuck" }];
     const lines = [entered("work"), saved(1, "a"), entered("fatal"), saved(2, "a", { stage: "fatal" }), fatal];
@@ -152,7 +152,7 @@ describe("read facts", () => {
     fc.nat(6).map((one) => restored(one)),
   );
 
-  test("whatever a journal holds, every checkpoint is a candidate, the newest is never left behind, and no verdict is of one that is", () => {
+  test("for any journal: every checkpoint is a candidate, the newest is never discarded, and no verdict belongs to a discarded one", () => {
     fc.assert(
       fc.property(fc.array(someLine, { maxLength: 20 }), fc.array(fc.nat(20), { maxLength: 6 }), (lines, places) => {
         const all = [...lines];
@@ -189,7 +189,7 @@ describe("read verdict", () => {
     });
 
     test.each(["impl_done", "impl_not_done", "setup_done", "fatal", "ci_conflict", "passing_by", "bypass"])(
-      "%s says nothing about the files",
+      "%s is not a verdict on the files",
       (name) => {
         expect(event(name)).toBeNull();
       },
@@ -197,7 +197,7 @@ describe("read verdict", () => {
   });
 
   describe("a finished step", () => {
-    test("how a command ended; interrupted and not started say nothing", () => {
+    test("a command's exit is a verdict; interrupted and not started are none", () => {
       expect(stepVerdict("gate", { kind: "exited", code: 0, output: "" })).toMatchObject({ name: "gate", pass: true });
       expect(stepVerdict("gate", { kind: "exited", code: 2, output: "" })).toMatchObject({
         pass: false,
@@ -209,7 +209,7 @@ describe("read verdict", () => {
       expect(stepVerdict("gate", { kind: "not_started", code: null })).toBeNull();
     });
 
-    test("what a parser said of each file", () => {
+    test("a parser's result for each file is a verdict", () => {
       const parsed = { kind: "parsed", path: "a", by: "node" };
       expect(stepVerdict("parse", [parsed, { kind: "skipped", path: "b" }])).toMatchObject({ pass: true });
       expect(stepVerdict("parse", [parsed, { kind: "failed", path: "b" }])).toMatchObject({ pass: false });
@@ -218,7 +218,7 @@ describe("read verdict", () => {
       expect(stepVerdict("list", ["a", "b"])).toBeNull();
     });
 
-    test("a plain yes or no, and anything else", () => {
+    test("a boolean is a verdict, any other value is none", () => {
       expect(stepVerdict("lint", { passed: false, reason: "3 errors" })).toMatchObject({
         pass: false,
         reason: "3 errors",
@@ -229,7 +229,7 @@ describe("read verdict", () => {
     });
   });
 
-  test("a call of an agent that failed, whatever the cause, is no verdict on the files", () => {
+  test("a failed agent call, whatever the cause, is not a verdict on the files", () => {
     const report = { outcome: "failed", cause: "overload", message: "Overloaded", usage: {} };
     expect(agentFailure(report)).toBe("The agent failed (overload): Overloaded");
     expect(stepVerdict("agent", report)).toBeNull();
@@ -243,10 +243,13 @@ describe("read verdict", () => {
     "Rate limit reached",
     "no space left on device",
     "Overloaded",
-  ])("nobody's fault: %s", (reason) => {
+  ])("an external cause: %s", (reason) => {
     expect(isOutside(reason)).toBe(true);
   });
-  test.each(["TypeError: x is not a function", "exit 1", "4290 lines", "assertion failed"])("not: %s", (reason) => {
-    expect(isOutside(reason)).toBe(false);
-  });
+  test.each(["TypeError: x is not a function", "exit 1", "4290 lines", "assertion failed"])(
+    "not an external cause: %s",
+    (reason) => {
+      expect(isOutside(reason)).toBe(false);
+    },
+  );
 });

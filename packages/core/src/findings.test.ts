@@ -51,7 +51,7 @@ describe("finding", () => {
     expect(worst(findings, defaultFindingPolicy)).toBe("ask");
   });
 
-  test("new, edited and removed comments are a change, with who says what; comments that were not read are none", () => {
+  test("new, edited and removed comments are a change, with author and text; unread comments are not", () => {
     const ann = { author: "ann", body: "One.\nTwo.", at: null };
     const bob = { author: "bob\nann", body: "ann:\n> Three.", at: "2026-01-01T00:00:00Z" };
     const saved = inputs({ comments: [ann] });
@@ -69,7 +69,7 @@ describe("finding", () => {
     expect(compareInputs({ saved: inputs(), current: saved })).toEqual([]);
   });
 
-  test("labels are sets: order and repeats are no change (crunch compared lists)", () => {
+  test("labels are sets: order and duplicates are not a change (crunch compared lists)", () => {
     expect(compare(inputs({ labels: ["type:feature", "state:enrich", "type:feature"] }))).toEqual([]);
     expect(compareInputs({ saved: inputs(), current: inputs({ labels: ["type:feature", "new"] }) })).toMatchObject([
       { summary: "Labels of Issue 42 have changed: -state:enrich, +new" },
@@ -81,14 +81,14 @@ describe("finding", () => {
     expect(findings).toMatchObject([{ kind: "issue_body_changed", diff: "  a\n- b\n+ B\n  c" }]);
   });
 
-  test("sets are told in order, whatever order they came in", () => {
+  test("sets are reported in a fixed order", () => {
     const current = inputs({ labels: ["z", "type:feature", "b", "state:enrich"] });
     expect(compareInputs({ saved: inputs(), current })).toMatchObject([
       { summary: expect.stringContaining(": +b, +z"), actual: ["b", "state:enrich", "type:feature", "z"] },
     ]);
   });
 
-  test("line ends, a trailing newline and the time of the last update are no change", () => {
+  test("line ends, a trailing newline and the time of the last update are not a change", () => {
     expect(compare(inputs({ updatedAt: "2027-01-01T00:00:00Z" }))).toEqual([]);
     const windows = inputs({ body: "a\r\nb" });
     expect(compareInputs({ saved: windows, current: inputs({ body: "a\nb" }) })).toEqual([]);
@@ -100,7 +100,7 @@ describe("finding", () => {
     ]);
   });
 
-  test("an issue that is gone, or another one in its place, is not taken for unchanged", () => {
+  test("a missing issue, or another one under its number, does not count as unchanged", () => {
     expect(compare({ ...inputs(), issue: null })).toEqual(["issue_missing"]);
     expect(compare(inputs({ number: 43 }))).toEqual(["issue_missing"]);
     expect(kindsOf(compareInputs({ saved: inputs({ state: "closed" }), current: inputs() }))).toEqual([
@@ -123,7 +123,7 @@ describe("finding", () => {
     ]);
   });
 
-  test("the policy: body asks, labels warn, what our refs bring back warns; a dirty tree never blocks", () => {
+  test("the policy: body asks, labels warn, missing parts that Holdfast restores warn; changed files never block", () => {
     expect(defaultFindingPolicy).toMatchObject({
       issue_body_changed: "ask",
       issue_labels_changed: "warn",
@@ -146,7 +146,7 @@ describe("finding", () => {
     >,
   );
 
-  test("the worst decides, in any order, and more findings never make it better", () => {
+  test("the worst finding decides, in any order, and more findings never improve the verdict", () => {
     fc.assert(
       fc.property(fc.array(finding), fc.array(finding), policy, (a, b, some) => {
         const rank = (findings: readonly Finding[]): number => VERDICTS.indexOf(worst(findings, some));
@@ -189,7 +189,7 @@ describe("text diff", () => {
     );
   });
 
-  test("beyond the bound the middle is told as replaced, and still whole", () => {
+  test("beyond the bound the middle is reported as replaced, and is complete", () => {
     const before = ["head", ...Array.from({ length: 2000 }, (_, i) => `old ${i}`), "tail"].join("\n");
     const after = ["head", ...Array.from({ length: 2000 }, (_, i) => `new ${i}`), "tail"].join("\n");
     const edits = diffLines({ before, after });
@@ -198,7 +198,7 @@ describe("text diff", () => {
     expect(describeTextChange({ before, after })).toMatch(/\n… and \d+ more lines$/);
   });
 
-  test("what is shown: the change, two lines around it, and that something was left out", () => {
+  test("the shown diff has the change, two lines around it, and a mark for omitted lines", () => {
     const before = "1\n2\n3\n4\n5\n6\n7\n8\n9";
     expect(describeTextChange({ before, after: before.replace("5", "five") })).toBe(
       "…\n  3\n  4\n- 5\n+ five\n  6\n  7\n…",

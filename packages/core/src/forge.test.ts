@@ -23,7 +23,7 @@ describe("the comments of an issue that a run works with", () => {
     expect(kept).toEqual([11, 12, 13, 14, 15, 16, 17, 18, 19]);
   });
 
-  test("belong to the issue; of an issue that is not there nothing is asked", async () => {
+  test("belong to the issue; for a missing issue nothing is requested", async () => {
     const issue: IssueSnapshot = { number: 1, title: "t", body: "b", labels: [], state: "open", updatedAt: "" };
     const forge = {
       getIssue: async (number: number) => (number === 1 ? issue : null),

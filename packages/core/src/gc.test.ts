@@ -67,7 +67,7 @@ test("refs of side worktrees stay while a checkpoint names them, and go a day af
   expect(await toy.refs()).toBe(0);
 });
 
-test("where a checkpoint cannot be read, gc goes on and keeps all that it may need", async () => {
+test("with an unreadable checkpoint, gc continues and keeps all that it may need", async () => {
   const toy = await merged();
   await toy.finish();
   toy.pass(2 * DAY);
@@ -85,7 +85,7 @@ test("where a checkpoint cannot be read, gc goes on and keeps all that it may ne
   expect(await toy.refs()).toBe(2);
 });
 
-test("a folder that a run left when it ended is gc's, and not one of a run that goes on", async () => {
+test("gc removes the folder of an ended run, and not one of an unfinished run", async () => {
   const toy = await merged();
   const [left] = await toy.workspaces.sideWorktrees.list();
   toy.pass(2 * DAY);
@@ -100,7 +100,7 @@ test("a folder that a run left when it ended is gc's, and not one of a run that 
   expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
 });
 
-test("verify misses the commits of a side worktree that a checkpoint holds open, and pins those that lost their ref", async () => {
+test("verify reports missing commits of a side worktree in a checkpoint, and pins those that lost their ref", async () => {
   const toy = await merged();
   const look = async () => Array.fromAsync(verifyRun(toy.adapters, {}));
   const codes = async () =>

@@ -35,14 +35,14 @@ describe("graph state", () => {
   const chain = graph([node("a"), node("b", ["a"]), node("c", ["b"]), node("free")]);
 
   describe("running", () => {
-    test("a node is ready when all it waits for is complete", () => {
+    test("a node is ready when all its dependencies are complete", () => {
       expect(ready(chain)).toEqual(["a", "free"]);
       const next = after(chain, start("a"), complete("a"));
       expect(ready(next)).toEqual(["b", "free"]);
       expect(stateOf(next, "a")).toMatchObject({ status: "complete", attempt: 1, result: { of: "a" } });
     });
 
-    test("urgent ones first, no more than the limit leaves room for", () => {
+    test("urgent nodes first, within the limit", () => {
       const wide = graph([
         node("low", [], { priority: "low" }),
         node("normal"),
@@ -54,7 +54,7 @@ describe("graph state", () => {
       expect(ready(after(wide, start("low"), start("normal")), 1)).toEqual([]);
     });
 
-    test("an approval holds back until it is given", () => {
+    test("an approval blocks a node until it is given", () => {
       const edge: GraphEdge = { from: "a", to: "b", type: "approval", by: "qa", approvedAt: null };
       const done = after(graph([node("a"), node("b")], [edge]), start("a"), complete("a"));
       expect(ready(done)).toEqual([]);
@@ -79,7 +79,7 @@ describe("graph state", () => {
   });
 
   describe("failing", () => {
-    test("a failure skips all that waits for it, through others too; the rest goes on", () => {
+    test("a failure skips all dependents, also indirect ones; the rest continues", () => {
       const failed = after(chain, start("a"), fail("a"));
       expect(statuses(failed)).toEqual({ a: "failed", b: "skipped", c: "skipped", free: "pending" });
       expect(stateOf(failed, "c").result).toEqual({ skipped: "b was skipped", cause: "a" });
@@ -98,7 +98,7 @@ describe("graph state", () => {
       expect(statuses(after(once, start("a"), fail("a")))).toEqual({ a: "failed", b: "skipped" });
     });
 
-    test("a critical failure skips what has not begun; what runs may end, but is not tried again", () => {
+    test("a critical failure skips nodes that have not started; running nodes may end, but are not retried", () => {
       const wide = graph([
         node("core", [], { priority: "critical" }),
         node("beside", [], { retries: 5 }),
@@ -114,21 +114,21 @@ describe("graph state", () => {
       });
     });
 
-    test("replaying takes skipped dependents along, transitively (crunch left them skipped for ever)", () => {
+    test("replaying includes skipped dependents, transitively (crunch left them skipped forever)", () => {
       const failed = after(chain, start("a"), fail("a"));
       const again = replayFailed(failed, at);
       expect(statuses(again)).toEqual({ a: "pending", b: "pending", c: "pending", free: "pending" });
       expect(stateOf(again, "a")).toMatchObject({ attempt: 0, result: null, startedAt: null, endedAt: null });
     });
 
-    test("what a person skipped stays skipped, and so does what waits for it", () => {
+    test("a node that a person skipped stays skipped, and so do its dependents", () => {
       const both = graph([node("a"), node("b"), node("c", ["a", "b"]), node("d", ["b"])]);
       const failed = after(both, start("a"), fail("a"), skip("b"));
       expect(statuses(failed)).toEqual({ a: "failed", b: "skipped", c: "skipped", d: "skipped" });
       expect(statuses(replayFailed(failed, at))).toEqual({ a: "pending", b: "skipped", c: "skipped", d: "skipped" });
     });
 
-    test("retrying one of two failures does not free what still waits for the other", () => {
+    test("retrying one of two failures does not free dependents of the other", () => {
       const both = graph([node("a"), node("b"), node("c", ["a", "b"])]);
       const failed = after(both, start("a"), fail("a"), start("b"), fail("b"));
       expect(statuses(after(failed, retry("a")))).toEqual({ a: "pending", b: "failed", c: "skipped" });
@@ -137,7 +137,7 @@ describe("graph state", () => {
   });
 
   describe("crash and growth", () => {
-    test("what ran when the process died is pending or unknown, never gone (crunch dropped it from the batches)", () => {
+    test("a node that ran when the process died is pending or unknown, never lost (crunch dropped it from the batches)", () => {
       const two = graph([node("safe"), node("once", [], { idempotent: false }), node("next", ["safe", "once"])]);
       const crashed = recoverRunning(after(two, start("safe"), start("once")));
       expect(statuses(crashed)).toEqual({ safe: "pending", once: "unknown", next: "pending" });
@@ -149,20 +149,20 @@ describe("graph state", () => {
       expect(statuses(after(waiting, fail("once")))).toEqual({ safe: "complete", once: "failed", next: "skipped" });
     });
 
-    test("batches and the point to go on from are derived, so no stored number can disagree (crunch: batch_3_task_1)", () => {
+    test("batches and the next node are derived, so no stored number can disagree (crunch: batch_3_task_1)", () => {
       const half = after(chain, start("a"), complete("a"), start("b"), start("free"), fail("free"));
       const restored = recoverRunning(parseGraph(JSON.parse(JSON.stringify(half))));
       expect(batchesOf(restored)).toEqual(batchesOf(chain));
       expect(ready(restored)).toEqual(["b"]);
     });
 
-    test("a crash does not hand out fresh retries", () => {
+    test("a crash does not grant new retries", () => {
       const one = graph([node("a", [], { retries: 1 })]);
       const crashed = recoverRunning(after(one, start("a"), fail("a"), start("a")));
       expect(statuses(after(crashed, start("a"), fail("a")))).toEqual({ a: "failed" });
     });
 
-    test("a node can be added while the graph runs; behind a failure it is skipped at once", () => {
+    test("a node can be added while the graph runs; after a failure it is skipped immediately", () => {
       const running = after(chain, start("a"));
       const grown = addNode(running, { node: node("d", ["a"]), at });
       expect(statuses(grown)).toMatchObject({ a: "running", d: "pending" });
@@ -170,7 +170,7 @@ describe("graph state", () => {
       expect(statuses(addNode(after(running, fail("a")), { node: node("e"), edges: [edge], at }))["e"]).toBe("skipped");
     });
 
-    test("adding what cannot be ordered is refused", () => {
+    test("adding nodes that cannot be ordered is refused", () => {
       expect(() => addNode(chain, { node: node("a"), at })).toThrow(/two nodes are called a/);
       expect(() => addNode(chain, { node: node("d", ["ghost"]), at })).toThrow(/not a node/);
       expect(() =>
@@ -255,7 +255,7 @@ describe("graph state", () => {
       }
     }
 
-    test("no order of events loses a node, undoes a completion, starts one too early, or leaves it waiting in vain", () => {
+    test("no order of events loses a node, undoes a completion, starts a node too early, or leaves it waiting forever", () => {
       fc.assert(
         fc.property(someGraph, someActs, (initial, acts) => {
           let current = initial;
@@ -278,7 +278,7 @@ describe("graph state", () => {
       );
     });
 
-    test("from any state, a graph that is looked after always ends", () => {
+    test("from any state, a graph that is executed always ends", () => {
       fc.assert(
         fc.property(someGraph, someActs, (initial, acts) => {
           let current = recoverRunning(acts.reduce((so, { kind, pick }) => act(so, kind, pick), initial));

@@ -18,7 +18,7 @@ test.each<GraphEdge>([
   { from: "a", to: "b", type: "data", key: "spec" },
   { from: "a", to: "b", type: "sequence" },
   { from: "a", to: "b", type: "approval", by: "qa", approvedAt: null },
-])("a $type edge alone orders its ends (crunch asked dependencies only)", (edge) => {
+])("a $type edge alone orders its ends (crunch checked dependencies only)", (edge) => {
   expect(batchesOf(graph([node("b"), node("a")], [edge]))).toEqual([["a"], ["b"]]);
 });
 
@@ -32,7 +32,7 @@ test("a cycle is named as a path, through edges too", () => {
   expect(validateGraph(graph([node("x", ["x"])]))).toEqual([{ kind: "cycle", path: ["x", "x"] }]);
 });
 
-test("all that is wrong is told, not only the first", () => {
+test("all problems are reported, not only the first", () => {
   const bad: Graph = {
     ...graph([node("a"), node("a"), node("b", ["ghost"])], [{ from: "phantom", to: "b", type: "sequence" }]),
     states: { wraith: { status: "pending", attempt: 0, startedAt: null, endedAt: null, result: null } },
@@ -45,7 +45,7 @@ test("all that is wrong is told, not only the first", () => {
   ]);
 });
 
-test("a chain of 20 000 nodes is no deeper than the stack", () => {
+test("a chain of 20 000 nodes does not overflow the stack", () => {
   const chain = graph(Array.from({ length: 20_000 }, (_, i) => node(`n${i}`, i === 0 ? [] : [`n${i - 1}`])));
   expect(batchesOf(chain)).toHaveLength(20_000);
   const ring = graph([...chain.nodes.slice(1), node("n0", ["n19999"])]);
@@ -62,7 +62,7 @@ const someDag = fc.array(fc.array(fc.nat(), { maxLength: 3 }), { maxLength: 12 }
   return fc.shuffledSubarray(nodes, { minLength: nodes.length }).map((shuffled) => graph(shuffled, edges));
 });
 
-test("batches hold every node once, each after all it waits for and no later than it must be", () => {
+test("batches contain every node once, after all its dependencies and as early as possible", () => {
   fc.assert(
     fc.property(someDag, (dag) => {
       expect(validateGraph(dag)).toEqual([]);
@@ -77,7 +77,7 @@ test("batches hold every node once, each after all it waits for and no later tha
   );
 });
 
-test("a path that is called a cycle is one", () => {
+test("a reported cycle is a cycle", () => {
   const someGraph = fc.array(fc.array(fc.nat(9), { maxLength: 3 }), { minLength: 10, maxLength: 10 });
   fc.assert(
     fc.property(someGraph, (links) => {

@@ -66,7 +66,7 @@ describe("chain", () => {
     expect(new Set([expected, ...others]).size).toBe(8);
   });
 
-  test("a run's chain hangs on its birth record", () => {
+  test("a run's chain starts at its first record", () => {
     const run = {
       id: "r",
       createdAt: "2026-03-01T12:00:00.000Z",
@@ -87,7 +87,7 @@ describe("since checkpoint", () => {
     body: { stageAttempt: 1, step: "s", result: JSON.parse(JSON.stringify(result)), spent: null },
   });
 
-  test("commits are found wherever a result or a receipt holds them, and nothing else is taken for one", () => {
+  test("commits are found in every result and receipt, and nothing else counts as one", () => {
     const { commits, changesFiles } = foldSince({
       stageAttempt: NO_ATTEMPT,
       entries: [
@@ -102,7 +102,7 @@ describe("since checkpoint", () => {
     expect(changesFiles).toBe(false);
   });
 
-  test("more entries never take anything back, in whatever order they come", () => {
+  test("more entries never remove anything, in any order", () => {
     const entry = fc.constantFrom(
       finished({ head: id("a") }),
       finished({ head: id("b") }),
@@ -142,13 +142,13 @@ describe("working time", () => {
     ).toBe(13_000);
   });
 
-  test("a holder that died worked until it was last heard of", () => {
+  test("an owner that died worked until its last heartbeat", () => {
     const from = { epoch: 1, heartbeatAt: entry(70, 1).at };
     expect(workingTime([entry(10, 1, "checkpoint"), entry(12, 1), taken(500, 2, from), entry(501, 2)])).toBe(61_000);
     expect(workingTime([entry(10, 1), taken(500, 3, { epoch: 2, heartbeatAt: from.heartbeatAt })])).toBe(0);
   });
 
-  test("a clock that was set back takes nothing away, and a tag is no work", () => {
+  test("a clock that was set back removes nothing, and a tag is not work", () => {
     expect(workingTime([entry(50, 1), entry(20, 1), entry(25, 1), entry(900, 0), entry(26, 1)])).toBe(6000);
     expect(workingTime([])).toBe(0);
   });

@@ -16,11 +16,11 @@ describe("plan lease", () => {
   const NOW = Date.UTC(2026, 0, 1);
   const STALE = 60_000;
 
-  describe("a lease that somebody else holds", () => {
+  describe("a lease of another owner", () => {
     test.each([
       { what: "a live owner keeps it, whatever the clocks say", liveness: "alive", age: 10 * STALE, kind: "refuse" },
       { what: "a dead owner loses it at once", liveness: "dead", age: 0, kind: "take" },
-      { what: "an owner who cannot be told keeps a fresh one", liveness: "unknown", age: STALE, kind: "refuse" },
+      { what: "an owner of unknown liveness keeps a fresh one", liveness: "unknown", age: STALE, kind: "refuse" },
       { what: "and loses a stale one", liveness: "unknown", age: STALE + 1, kind: "take" },
       { what: "a clock that runs a little ahead is no offence", liveness: "unknown", age: -STALE, kind: "refuse" },
       { what: "a heartbeat from the future counts as stale", liveness: "unknown", age: -STALE - 1, kind: "take" },
@@ -28,11 +28,11 @@ describe("plan lease", () => {
       expect(plan({ liveness, heartbeatAt: new Date(NOW - age).toISOString() }).kind).toBe(kind);
     });
 
-    test("a heartbeat that is no time at all counts as stale", () => {
+    test("an invalid heartbeat time counts as stale", () => {
       expect(plan({ liveness: "unknown", heartbeatAt: "yesterday" }).kind).toBe("take");
     });
 
-    test("is never held for longer by a clock further off", () => {
+    test("is never held longer by a larger clock difference", () => {
       const skew = fc.integer({ min: 0, max: 20 * STALE });
       fc.assert(
         fc.property(skew, skew, fc.boolean(), (near, more, ahead) => {
@@ -45,7 +45,7 @@ describe("plan lease", () => {
     });
   });
 
-  test("ours stays ours, and nobody's is free, each taking with the next epoch", () => {
+  test("an own lease is kept, and a free one is taken, each with the next epoch", () => {
     const lease = leaseOf(new Date(NOW).toISOString());
     const common = { epoch: 7, liveness: "alive", now: NOW, staleAfterMs: STALE } as const;
     expect(planLease({ ...common, held: lease, token: lease.owner.token })).toEqual({ kind: "held_by_us", lease });
@@ -105,7 +105,7 @@ describe("plan slot", () => {
     }).kind;
 
   test.each([
-    ["nobody", [], "work"],
+    ["none", [], "work"],
     ["one at work", [one({ run: "a", slot: "working" })], "work"],
     ["two at work", [one({ run: "a", slot: "working" }), one({ run: "b", slot: "working" })], "full"],
     [
@@ -124,7 +124,7 @@ describe("plan slot", () => {
       "full",
     ],
     [
-      "one of two hangs, and may go on at any moment",
+      "one of two hangs, and may continue at any moment",
       [one({ run: "a", slot: "working" }), one({ run: "b", slot: "working", beat: 9e6 })],
       "full",
     ],
@@ -133,7 +133,7 @@ describe("plan slot", () => {
     expect(plan(others)).toBe(expected);
   });
 
-  test("a free place goes to whoever waits, by priority and then by age; whoever waits and hangs is passed over", () => {
+  test("a free slot goes to the queue, by priority and then by age; a queued run that hangs is skipped", () => {
     const busy = one({ run: "a", slot: "working" });
     const waits = one({ run: "b", slot: "waiting" });
     expect(plan([busy, waits])).toBe("full");
@@ -146,7 +146,7 @@ describe("plan slot", () => {
     expect(plan([busy, waits, one({ run: "c", slot: "working" })], { limit: null })).toBe("work");
   });
 
-  test("of any number who ask in any order, never more than the limit are let in, and those with most priority", () => {
+  test("for any number of requests in any order, at most the limit is granted, and to those with the highest priority", () => {
     fc.assert(
       fc.property(
         fc.array(fc.record({ priority: fc.integer({ min: -2, max: 2 }), since: fc.integer({ min: 1, max: 9 }) }), {
@@ -186,7 +186,7 @@ describe("plan slot", () => {
 });
 
 describe("priority", () => {
-  test("words and numbers are read, and told back as they would be typed", () => {
+  test("words and numbers are parsed, and printed as a user would type them", () => {
     expect([parsePriority("low"), parsePriority("normal"), parsePriority("high"), parsePriority("-3")]).toEqual([
       -10, 0, 10, -3,
     ]);

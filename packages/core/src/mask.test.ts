@@ -25,13 +25,13 @@ describe("defuse", () => {
     "This fixed https://github.com/owner/repo/issues/77 at last",
     "closes GH-77",
     "Implements group/sub/project#77",
-  ])("a foreign issue is not closed: %s", (text) => {
+  ])("another issue is not closed: %s", (text) => {
     const safe = body(text);
     expect(safe).not.toMatch(closes);
     expect(shown(safe)).toBe(text);
   });
 
-  test("the run's own issue stays closed, others beside it do not", () => {
+  test("the run's own issue is closed, others next to it are not", () => {
     expect(body("Done.\n\nCloses #42")).toBe("Done.\n\nCloses #42");
     expect(body("Closes #42, #77 and owner/repo#42")).toBe("Closes #42, #\u200B77 and owner/repo#\u200B42");
     expect(removeMentions("Closes #42", { own: null, kind: "plain" })).toBe("Closes #\u200B42");
@@ -53,12 +53,12 @@ describe("defuse", () => {
     "a/b/c/d/e: fixes a/b/c/d/e#77",
     `closes ${"#7, ".repeat(40)}#8`,
     "closes #1 , #78",
-  ])("spaces, long paths and long lists hide nothing: %s", (text) => {
+  ])("spaces, long paths and long lists do not hide a reference: %s", (text) => {
     expect(body(text)).not.toMatch(/#\d/);
     expect(shown(body(text))).toBe(text);
   });
 
-  test.for([".@all", "-@octocat", "/@all", "_@everyone_", "```\nopen fence @all"])("%s mentions no one", (text) => {
+  test.for([".@all", "-@octocat", "/@all", "_@everyone_", "```\nopen fence @all"])("%s mentions no user", (text) => {
     expect(body(text)).not.toMatch(/@[A-Za-z0-9]/);
   });
 
@@ -74,7 +74,7 @@ describe("defuse", () => {
     expect(removeMentions("use `@everyone` now", { own: null, kind: "plain" })).not.toMatch(mentions);
   });
 
-  test("twice is once, and people read the same text", () => {
+  test("a second pass changes nothing, and readers see the same text", () => {
     const words = fc.constantFrom("Closes #77", "@here", "fixes a/b#1, #2", "```", "`", "\n", " ", "#42", "x", "GH-1");
     fc.assert(
       fc.property(fc.array(words), (all) => {
@@ -119,14 +119,14 @@ describe("mask", () => {
     ["-----BEGIN RSA PRIVATE ", "KEY-----\\nMIIEpAIBAAKCAQEA\\n-----END RSA PRIVATE KEY-----"],
   ].map((parts) => parts.join(""));
 
-  test("keys of known makes are hidden wherever they stand; the rest of the line stays", () => {
+  test("keys of known providers are masked anywhere; the rest of the line stays", () => {
     for (const secret of SECRETS) {
       const masked = maskSecrets(`{"text":"use ${secret} here"}`);
       expect(masked).toBe('{"text":"use *** here"}');
     }
   });
 
-  test("what an assignment, a header or an address calls a secret is one", () => {
+  test("a value that an assignment, a header or a URL marks as secret is masked", () => {
     const word = "Zx81".repeat(6);
     expect(maskSecrets(`export MY_API_KEY=${word}`)).toBe("export MY_API_KEY=***");
     expect(maskSecrets(`Authorization: Bearer ${word}`)).toBe("Authorization: Bearer ***");
@@ -134,7 +134,7 @@ describe("mask", () => {
     expect(maskSecrets("https://me:hunter22@example.org/x.git")).toBe("https://me:***@example.org/x.git");
   });
 
-  test("ordinary words, commit ids and paths are none", () => {
+  test("ordinary words, commit ids and paths are not masked", () => {
     for (const text of [
       "fixed the token parser in src/token.ts",
       "commit d666b9e1f00dfeedfacecafe0123456789abcdef",
@@ -145,12 +145,12 @@ describe("mask", () => {
       expect(maskSecrets(text)).toBe(text);
   });
 
-  test("secrets of the environment are known by the names of their variables, in every form they take", () => {
+  test("secrets of the environment are detected by variable name, in every encoding", () => {
     const values = secretValues({
       DEPLOY_TOKEN: 'my "own" secret',
       PATH: "/usr/bin:/bin",
       GH_PAT: "short",
-      HOME: "/home/somebody",
+      HOME: "/home/user",
     });
     expect(new Set(values.map(({ name }) => name))).toEqual(new Set(["DEPLOY_TOKEN"]));
     expect(maskSecrets(`it is ${JSON.stringify('my "own" secret')}`, values)).toBe('it is "***"');
@@ -187,7 +187,7 @@ describe("mask", () => {
     expect(maskSecrets(encodeURIComponent(secret), known)).toBe("***");
   });
 
-  test("the password of a URL in the environment is known by itself", () => {
+  test("the password of a URL in the environment is a secret by itself", () => {
     const known = secretValues({ DATABASE_URL: "postgres://me:s3cretly-long@db/x" });
     expect(maskSecrets("PGPASSWORD is s3cretly-long here", known)).toBe("PGPASSWORD is *** here");
   });
@@ -196,7 +196,7 @@ describe("mask", () => {
   const KEY = ["-----BEGIN OPENSSH PRIVATE ", "KEY-----"].join("");
   const KEY_END = ["-----END OPENSSH PRIVATE ", "KEY-----"].join("");
 
-  test("a private key without its end is masked as far as it goes", () => {
+  test("a private key without its end is masked to the end", () => {
     const text = `before\n${KEY}\n${KEY_LINES.join("\n")}\nafter it`;
     const masked = maskSecrets(text);
     for (const line of KEY_LINES) expect(masked).not.toContain(line.slice(0, 12));
@@ -234,7 +234,7 @@ describe("mask", () => {
     expect(maskSecrets(`near nothing: ${secret}`)).toContain(secret);
   });
 
-  test("code that only names a secret stays as it is", () => {
+  test("code that only names a secret stays unchanged", () => {
     for (const text of [
       "const token = process.env.GITHUB_TOKEN_FOR_CI",
       "password: settings.database.password",
@@ -258,7 +258,7 @@ describe("mask", () => {
     });
   });
 
-  test("what is found has a kind, and never the secret itself", () => {
+  test("a finding has a kind, and never the secret", () => {
     const secret = SECRETS[1] ?? "";
     const found = findSecrets(`x ${secret} and my-own-value`, [{ name: "OWN_TOKEN", value: "my-own-value" }]);
     expect(found.map(({ kind }) => kind)).toEqual(["GitHub token", "value of OWN_TOKEN"]);

@@ -18,12 +18,12 @@ const request = (change: Partial<PullRequest>): PullRequest => ({ ...mergedReque
 const dropWorktree = (scene: StoppedRun): void => rmSync(scene.worktree().root, { recursive: true });
 
 describe("nothing changed", () => {
-  test("a run that was left alone has no findings", async () => {
+  test("an untouched run has no findings", async () => {
     const scene = await createStoppedRun();
     expect(await scene.found()).toEqual([]);
   });
 
-  test("what the run did after its checkpoint is no finding", async () => {
+  test("work of the run after its checkpoint is not a finding", async () => {
     const scene = await createStoppedRun();
     const worktree = scene.worktree();
     worktree.git("commit", "-q", "--allow-empty", "-m", "ours");
@@ -33,7 +33,7 @@ describe("nothing changed", () => {
     expect(await scene.found()).toEqual([]);
   });
 
-  test("files under a step that was in flight are the crash's own half work", async () => {
+  test("changes under an interrupted step are its own partial work", async () => {
     const scene = await createStoppedRun();
     scene.worktree().write("work.txt", "quarter\n");
     scene.worktree().git("commit", "-q", "--allow-empty", "-m", "by the step");
@@ -42,7 +42,7 @@ describe("nothing changed", () => {
     expect(await scene.found()).toEqual([]);
   });
 
-  test("a checkpoint taken in the middle of such a step says so too", async () => {
+  test("a checkpoint taken in the middle of such a step shows this too", async () => {
     const scene = await createStoppedRun();
     await scene.save({}, (planes) => {
       const stageAttempt = {
@@ -57,7 +57,7 @@ describe("nothing changed", () => {
 });
 
 describe("each difference is found", () => {
-  test("files whose patch is too large to be held: named all the same", async () => {
+  test("files whose patch is too large are still named", async () => {
     const scene = await createStoppedRun();
     scene.worktree().write("work.txt", "edited\n");
     const diff: Workspaces["diff"] = (params) =>
@@ -67,7 +67,7 @@ describe("each difference is found", () => {
     expect(findings).toMatchObject([{ kind: "files_changed", summary: expect.stringMatching(/work\.txt$/) }]);
   });
 
-  test("all of them at once: none hides another", async () => {
+  test("all at once: none hides another", async () => {
     const scene = await createStoppedRun();
     scene.forge.issue = { ...ISSUE, title: "T", body: "Do it.\nNow.", labels: [], state: "closed" };
     scene.worktree().write("work.txt", "edited\n");
@@ -108,7 +108,7 @@ describe("each difference is found", () => {
     expect(await scene.found()).toEqual(["branch_missing", "worktree_missing"]);
   });
 
-  test("the worktree stands on another branch, or is elsewhere", async () => {
+  test("another branch is checked out in the worktree, or the worktree moved", async () => {
     const scene = await createStoppedRun();
     scene.worktree().git("switch", "-q", "-c", "mine");
     expect(await scene.found()).toEqual(["branch_switched"]);
@@ -117,7 +117,7 @@ describe("each difference is found", () => {
     expect(await scene.found()).toEqual(["worktree_moved"]);
   });
 
-  test("an unfinished restore, whose files are nobody's edits", async () => {
+  test("an unfinished restore, whose files are not edits of a user", async () => {
     const scene = await createStoppedRun();
     scene.worktree().write("work.txt", "half of each\n");
     await scene.append({ kind: "restore.started", body: { target: `${RUN}@1`, paths: null } });
@@ -133,7 +133,7 @@ describe("each difference is found", () => {
 });
 
 describe("the forge", () => {
-  test("that does not answer is a finding, never nothing changed", async () => {
+  test("that does not answer is a finding, never an unchanged result", async () => {
     const scene = await createStoppedRun();
     scene.forge.reachable = false;
     expect((await scene.plan()).plan).toMatchObject({ kind: "ask", why: expect.stringContaining("no route") });
@@ -141,7 +141,7 @@ describe("the forge", () => {
     expect((await scene.plan({ adapters })).findings).toMatchObject([{ kind: "forge_unreachable" }]);
   });
 
-  test("that lets nobody in is a finding for a run that had something there, and for no other", async () => {
+  test("that denies access is a finding for a run with objects there, and for no other", async () => {
     const scene = await createStoppedRun();
     const key = `${RUN}/notify/post`;
     const body = { key, kind: "post", target: "somewhere", payload: "0".repeat(64), detail: {} };
@@ -149,7 +149,7 @@ describe("the forge", () => {
     const { forge } = scene.adapters;
     if (forge === null) throw new Error("the scene has a forge");
     const shut = async (): Promise<never> => {
-      throw new HoldfastError({ code: "FORGE_DENIED", message: "nobody is logged in" });
+      throw new HoldfastError({ code: "FORGE_DENIED", message: "no user is logged in" });
     };
     const adapters = { ...scene.adapters, forge: { ...forge, getIssue: shut, findPullRequest: shut } };
     const found = async (): Promise<readonly string[]> =>
@@ -159,13 +159,13 @@ describe("the forge", () => {
     expect(await found()).toEqual([]);
   });
 
-  test("an issue that is gone", async () => {
+  test("a missing issue", async () => {
     const scene = await createStoppedRun();
     scene.forge.issue = null;
     expect(await scene.found()).toEqual(["issue_missing"]);
   });
 
-  test("a pull request merged or closed, by the number that the run wrote down", async () => {
+  test("a pull request merged or closed, by the recorded number", async () => {
     const scene = await createStoppedRun();
     await scene.save({ pullRequest: { number: 7, url: "local:7" } });
     scene.forge.request = request({ state: "open" });
@@ -185,7 +185,7 @@ describe("the forge", () => {
     expect(await scene.found()).toEqual(["pull_request_merged", "work_not_merged"]);
   });
 
-  test("a pull request that the run merges itself: told, and no reason to end it", async () => {
+  test("a pull request that the run merges itself: reported, and the run continues", async () => {
     const scene = await createStoppedRun();
     await scene.save({ pullRequest: { number: 7, url: "local:7" } });
     scene.forge.request = request({ state: "merged", headCommit: headOf(scene) });
@@ -223,7 +223,7 @@ describe("the remote", () => {
     expect(await scene.found()).toEqual([]);
   });
 
-  test("has the commits of before our rebase: they are what we pushed", async () => {
+  test("has the commits from before our rebase: they are what we pushed", async () => {
     const scene = await createStoppedRun();
     scene.worktree().git("commit", "-q", "--allow-empty", "-m", "one");
     const pushed = push(scene);
@@ -245,7 +245,7 @@ describe("the remote", () => {
     expect(findings).toMatchObject([{ kind: "branch_diverged", summary: expect.stringContaining(what) }]);
   });
 
-  test("lost the branch, or cannot be asked", async () => {
+  test("lost the branch, or does not answer", async () => {
     const scene = await createStoppedRun();
     await scene.save({ pushed: push(scene) });
     scene.remote.git("update-ref", "-d", `refs/heads/${BRANCH}`);
@@ -254,7 +254,7 @@ describe("the remote", () => {
     expect(await scene.found()).toEqual(["remote_unreachable"]);
   });
 
-  test("is asked from another worktree when the run's own is gone", async () => {
+  test("is asked from another worktree when the run's own is missing", async () => {
     const scene = await createStoppedRun();
     await scene.save({ pushed: push(scene) });
     dropWorktree(scene);

@@ -28,7 +28,7 @@ async function reopen(directory: string): Promise<Store> {
   return store;
 }
 
-test.each(["the old entry", "the new entry"])("%s was altered: whoever resumes is asked, once", async (text) => {
+test.each(["the old entry", "the new entry"])("%s was altered: a resume asks, once", async (text) => {
   const scene = await createStoppedRun();
   const directory = await saveOnDisk(scene);
   expect(alterEntries(directory, text, text.replace("entry", "ENTRY"))).toBe(1);
@@ -47,7 +47,7 @@ test.each(["the old entry", "the new entry"])("%s was altered: whoever resumes i
   expect((await scene.plan({ adapters })).plan.kind).toBe("resume");
 });
 
-test("a journal that is what was written is no finding", async () => {
+test("an unaltered journal is not a finding", async () => {
   const scene = await createStoppedRun();
   const store = await reopen(await saveOnDisk(scene));
   expect((await scene.plan({ adapters: { ...scene.adapters, store } })).plan).toMatchObject({

@@ -5,7 +5,7 @@ import { checkOneOf, checkOptions, nearest } from "./options.ts";
 describe("nearest", () => {
   const runs = ["issue-42-k3f9", "issue-43-aaaa", "fix-login-bug-zz11"];
 
-  test("finds a slip, a swap and a beginning", () => {
+  test("finds a typo, a swap and a prefix", () => {
     expect(nearest("isue-42-k3f9", runs)[0]).toBe("issue-42-k3f9");
     expect(nearest("issue-42-k39f", runs)[0]).toBe("issue-42-k3f9");
     expect(nearest("fix", runs)).toEqual(["fix-login-bug-zz11"]);
@@ -20,17 +20,17 @@ describe("nearest", () => {
     ["restpre", "restore"],
     ["resttore", "restore"],
     ["restore1", "restore"],
-  ])("%s is one slip from %s, however short the patience", (typed, meant) => {
+  ])("%s is one edit from %s, also with a small limit", (typed, meant) => {
     expect(nearest(typed, ["verify", meant, "list"])).toEqual([meant]);
   });
 
-  test("says nothing rather than something far-fetched", () => {
+  test("suggests nothing rather than a distant name", () => {
     expect(nearest("zzz", runs)).toEqual([]);
     expect(nearest("", runs)).toEqual([]);
     expect(nearest("x", [])).toEqual([]);
   });
 
-  test("is deterministic, bounded, without repeats, and puts the thing itself first", () => {
+  test("is deterministic, bounded, without duplicates, and lists an exact match first", () => {
     fc.assert(
       fc.property(fc.array(fc.string({ minLength: 1 }), { minLength: 1 }), fc.nat(), (names, pick) => {
         const wanted = names[pick % names.length] ?? "";
@@ -43,13 +43,13 @@ describe("nearest", () => {
     );
   });
 
-  test("a pasted text costs no more than a long name", () => {
+  test("a long text costs no more than a long name", () => {
     expect(nearest("a".repeat(1_000_000), ["b".repeat(1_000_000)])).toEqual([]);
   });
 });
 
 describe("options", () => {
-  test("an option that nobody reads is refused, with the nearest name", () => {
+  test("an unknown option is refused, with the nearest name", () => {
     expect(() => checkOptions("save", { values: {} }, ["values", "stage"])).not.toThrow();
     expect(() => checkOptions("save", { value: {} }, ["values", "stage"])).toThrow(
       expect.objectContaining({ code: "USAGE", hint: "Did you mean values?" }),
@@ -59,7 +59,7 @@ describe("options", () => {
     );
   });
 
-  test("a word outside the list is refused", () => {
+  test("a value outside the list is refused", () => {
     expect(() => checkOneOf("createRun", "workspace", "here", ["here", "new"])).not.toThrow();
     expect(() => checkOneOf("createRun", "workspace", undefined, ["here", "new"])).not.toThrow();
     for (const value of ["her", null, 1, {}]) {

@@ -35,7 +35,7 @@ describe("forget aborts", () => {
     body: { stageAttempt: 0, step: "edit", result: 1, spent: null },
   };
 
-  test("what failed tries came to is folded from the journal; the end of the call ends it", () => {
+  test("the count of failed attempts is folded from the journal; the end of the call resets it", () => {
     const checkpoint = { sequence: 1, planes: emptyPlanes({ workflow: "toy" }) };
     const errors = { ...NO_ERRORS, counts: { mine: 2 }, agents: ["b"] };
     const entries = [failed(1, {}), failed(2, { errors, verdict: { rule: "mine", action: "fallback", why: "so" } })];
@@ -49,7 +49,7 @@ describe("forget aborts", () => {
     expect(fold(...entries, ended).errors).toBeUndefined();
   });
 
-  test("whoever goes back has seen the abort: what was counted stays", () => {
+  test("a restore after an abort keeps the count", () => {
     const errors = { edit: { ...NO_ERRORS, counts: { mine: 3 }, abort: "Rule mine ends the run" }, look: NO_ERRORS };
     const stageAttempt = { number: 4, steps: {}, failures: { edit: 3 } };
     expect(forgetAborts({ ...stageAttempt, errors })).toEqual({
@@ -76,27 +76,27 @@ describe("graph recovery", () => {
     const agent = { files: true, estimate: null, base: 1 };
 
     test.each<[string, Partial<StageAttempt>, NodeStatus]>([
-      ["left nothing that we know of", {}, "unknown"],
-      ["did its deed", { steps: { "node:once#1": "done" } }, "pending"],
+      ["left no trace", {}, "unknown"],
+      ["completed its effect", { steps: { "node:once#1": "done" } }, "pending"],
       [
-        "did its deed, and more was under way",
+        "completed its effect, and more was running",
         { steps: { "node:once#1": 1 }, running: { "node:once#1/x": agent } },
         "pending",
       ],
-      ["finished a part, and nothing was under way", { steps: { "node:once#1/prepare": null } }, "pending"],
+      ["finished a step, and nothing was running", { steps: { "node:once#1/prepare": null } }, "pending"],
       [
-        "finished a part, and an agent was at work",
+        "finished a step, and an agent was running",
         { steps: { "node:once#1/prepare": null }, running: { "node:once#1/agent": agent } },
         "unknown",
       ],
-      ["had a call that failed, and nothing under way", { failures: { "node:once#1/agent": 1 } }, "pending"],
+      ["had a call that failed, and nothing running", { failures: { "node:once#1/agent": 1 } }, "pending"],
       ["shares the beginning of its name with another", { steps: { "node:once#11": 1, "node:once2#1": 1 } }, "unknown"],
       ["belongs to an earlier stage attempt's graph", { graph: false }, "running"],
     ])("%s", (_what, stageAttempt, expected) => {
       expect(statusWith(stageAttempt)).toBe(expected);
     });
 
-    test("is the same try after it, and keeps its retries", () => {
+    test("is the same attempt after it, and keeps its retries", () => {
       const position = {
         graph: once,
         stageAttempt: { number: 1, steps: { "node:once#1": 1 }, failures: {}, graph: true },
@@ -106,13 +106,13 @@ describe("graph recovery", () => {
       expect(stateOf(after(again, fail("once")), "once")).toMatchObject({ status: "pending", tries: 1 });
     });
 
-    test("what a failed try finished says nothing of the next one", () => {
+    test("steps of a failed attempt say nothing about the next one", () => {
       const second = after(once, fail("once"), start("once"));
       expect(statusWith({ steps: { "node:once#1": 1 } }, second)).toBe("unknown");
       expect(statusWith({ steps: { "node:once#2": 1 } }, second)).toBe("pending");
     });
 
-    test("never vanishes, whatever the graph", () => {
+    test("is never lost, for any graph", () => {
       const { position } = emptyPlanes();
       fc.assert(
         fc.property(someGraph({ maxNodes: 6 }), (graph) => {
@@ -132,24 +132,24 @@ describe("graph recovery", () => {
     });
   });
 
-  describe("the point to go on from is a node's id, not a place in a numbering (crunch: batch_3_task_1)", () => {
+  describe("the next node is identified by id, not by a number (crunch: batch_3_task_1)", () => {
     const graph = sampleGraph([node("a"), node("b", ["a"]), node("c", ["b"], { priority: "high" })]);
 
     test.each<[string, Graph, string | null]>([
-      ["nothing has begun", graph, "a"],
+      ["nothing has started", graph, "a"],
       ["one is running", after(graph, start("a")), "a"],
       ["one is next", after(graph, start("a"), complete("a")), "b"],
-      ["all is over", after(graph, start("a"), fail("a")), null],
+      ["all has ended", after(graph, start("a"), fail("a")), null],
     ])("%s", (_what, current, expected) => {
       expect(resumePoint(current)).toBe(expected);
     });
 
-    test("it is the same after the graph has grown in front of it", () => {
+    test("it stays the same after nodes were added before it", () => {
       const half = after(graph, start("a"), complete("a"), start("b"));
       expect(resumePoint(addNode(half, { node: node("new", []), at }))).toBe("b");
     });
 
-    test("it is what a resumed run does or asks first, whatever the graph", () => {
+    test("it is what a resumed run executes or asks first, for any graph", () => {
       const statuses = fc.constantFrom<NodeStatus>("pending", "queued", "running", "complete", "unknown");
       fc.assert(
         fc.property(someGraph({ maxNodes: 8 }), fc.array(statuses, { minLength: 8, maxLength: 8 }), (plain, drawn) => {
@@ -169,7 +169,7 @@ describe("graph recovery", () => {
       );
     });
 
-    test("what waits for an approval is where work goes on when nothing else can", () => {
+    test("a node that waits for an approval is next when no other can run", () => {
       const edge = { from: "a", to: "b", type: "approval", by: "qa", approvedAt: null } as const;
       const held = after(sampleGraph([node("a"), node("b")], [edge]), start("a"), complete("a"));
       expect(resumePoint(held)).toBe("b");
@@ -186,7 +186,7 @@ describe("counters", () => {
   const name = fc.oneof(fc.constantFrom("review", "parse", "__proto__", "constructor", "toString"), fc.string());
   const act = fc.record({ kind: fc.constantFrom("bump", "bump", "reset"), name });
 
-  test("each counter is the number of bumps since its own last reset, whatever the others do", () => {
+  test("each counter is the number of increments since its own last reset, whatever the others do", () => {
     fc.assert(
       fc.property(fc.array(act), (acts) => {
         let counters: Counters = {};
@@ -200,7 +200,7 @@ describe("counters", () => {
     );
   });
 
-  test("counters survive a trip through JSON", () => {
+  test("counters survive serialization to JSON", () => {
     fc.assert(
       fc.property(fc.array(name), (names) => {
         const counters = names.reduce(bump, {});
@@ -215,7 +215,7 @@ describe("counters", () => {
     expect(reset(counters, "parse")).toEqual({ review: 2 });
   });
 
-  test("the old value is left as it was", () => {
+  test("the old value is unchanged", () => {
     const before: Counters = Object.freeze({ review: 1 });
     bump(before, "review");
     reset(before, "review");
@@ -232,7 +232,7 @@ describe("score", () => {
     expect(betterOf({ sequence: 1, score: 5 }, { sequence: 2, score: 5 })).toEqual({ sequence: 1, score: 5 });
   });
 
-  test("the best is the earliest of the highest, and nothing that is not a number", () => {
+  test("the best is the earliest of the highest, and only numbers count", () => {
     fc.assert(
       fc.property(scored, (scores) => {
         const best = scores.reduce<ReturnType<typeof betterOf>>(

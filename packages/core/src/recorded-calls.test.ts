@@ -14,7 +14,7 @@ describe("environment", () => {
   const variables = fc.dictionary(fc.stringMatching(/^[A-Z]{3,8}$/), fc.string({ maxLength: 8 }), { maxKeys: 6 });
   const describe = (of: Readonly<Record<string, string>>) => describeEnvironment(of, sha256);
 
-  test("the hash is of the variables, in whatever order they come", () => {
+  test("the hash covers the variables, in any order", () => {
     fc.assert(
       fc.property(variables, (of) => {
         const turned = Object.fromEntries(Object.entries(of).toReversed());
@@ -26,7 +26,7 @@ describe("environment", () => {
     );
   });
 
-  test("terminals, sessions and our own variables are none of it", () => {
+  test("terminals, sessions and our own variables are excluded", () => {
     const of = { LANG: "C" };
     const here = {
       ...of,
@@ -40,7 +40,7 @@ describe("environment", () => {
     expect(describe(here)).toEqual(describe(of));
   });
 
-  test("a secret's value is nowhere, not even in the hash", () => {
+  test("a secret's value is stored nowhere, not even in the hash", () => {
     const [a, b] = ["first-secret-value", "other-secret-value"].map((secret) =>
       describe({ API_KEY: secret, URL: `https://x/?k=${secret}`, SHORT_TOKEN: secret.slice(0, 3) }),
     );
@@ -50,7 +50,7 @@ describe("environment", () => {
   });
 });
 
-describe("tape", () => {
+describe("recorder", () => {
   const recorder = (): CallRecorder =>
     new CallRecorder({ environment: () => describeEnvironment({ LANG: "C" }, sha256), mask: (text) => text });
 
@@ -84,7 +84,7 @@ describe("tape", () => {
   );
 
   test.each(sampleBySeed(DEATHS, 4))(
-    "killed $name, a call is recorded whole or not at all, and a try that failed is recorded too",
+    "killed $name, a call is recorded completely or not at all, and a failed attempt is recorded too",
     async ({ at, moment }) => {
       let calls = 0;
       const toy = await startTestRunInWorktree((task, root) => {

@@ -29,7 +29,7 @@ describe("compare runs", () => {
   const outcomes = fc.array(outcome, { maxLength: 8 });
 
   describe("two runs", () => {
-    test("that did the same part nowhere, whatever their entry numbers are", () => {
+    test("with the same work do not diverge, whatever their entry numbers are", () => {
       fc.assert(
         fc.property(outcomes, fc.nat(), (a, shift) => {
           const b = a.map((one) => ({ ...one, entry: one.entry + shift, stageAttempt: one.stageAttempt + shift }));
@@ -38,7 +38,7 @@ describe("compare runs", () => {
       );
     });
 
-    test("part at the first outcome that differs", () => {
+    test("diverge at the first outcome that differs", () => {
       fc.assert(
         fc.property(outcomes, outcomes, outcome, (shared, rest, other) => {
           const a = [...shared, other, ...rest];
@@ -55,7 +55,7 @@ describe("compare runs", () => {
       );
     });
 
-    test("that differ only in their ids, nonces, commits and times part nowhere", () => {
+    test("that differ only in their ids, nonces, commits and times do not diverge", () => {
       const of = (text: string): Outcome => ({
         entry: 1,
         stageAttempt: 2,
@@ -76,7 +76,7 @@ describe("compare runs", () => {
       expect(compareRuns([a], [other], ["issue-1", "issue-1-x"]).step).not.toBeNull();
     });
 
-    test("swapped, give the same answer with its sides swapped", () => {
+    test("swapped, give the same answer with swapped sides", () => {
       fc.assert(
         fc.property(outcomes, outcomes, (a, b) => {
           const [there, back] = [compareRuns(a, b), compareRuns(b, a)];
@@ -90,7 +90,7 @@ describe("compare runs", () => {
     });
   });
 
-  test("outcomes are told from a journal without times, ids and folders", () => {
+  test("outcomes are read from a journal without times, ids and folders", () => {
     const body = (of: object) => ({ stageAttempt: 1, ...of });
     const amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
     const read = (seconds: number, tree: string) =>
@@ -130,7 +130,7 @@ describe("compare runs", () => {
 });
 
 describe("divergence", () => {
-  test("long values are cut so that the place at which they part is seen", () => {
+  test("long values are cut so that the first difference is visible", () => {
     fc.assert(
       fc.property(
         fc.string({ maxLength: 500 }),
@@ -145,7 +145,7 @@ describe("divergence", () => {
     );
   });
 
-  test("one line says where, what, and both values", () => {
+  test("one line gives the location, the kind and both values", () => {
     const where = { stage: "work", iteration: 4, stageAttempt: 9, step: "agent", checkpoint: null, entry: 51 };
     expect(divergenceText({ where, what: "call", field: "model", expected: "a", actual: null })).toBe(
       'iteration 4, stage work, step agent, entry 51: the agent\'s model: recorded "a", now nothing',
@@ -156,7 +156,7 @@ describe("divergence", () => {
 describe("first change", () => {
   const json = fc.jsonValue({ maxDepth: 4 }).map((value) => capture(value));
 
-  test("values part exactly when their canonical JSON does", () => {
+  test("values differ exactly when their canonical JSON does", () => {
     fc.assert(
       fc.property(json, json, (a, b) => {
         expect(firstChange(a, b) === null).toBe(canonicalJson(a) === canonicalJson(b));
@@ -165,7 +165,7 @@ describe("first change", () => {
     );
   });
 
-  test("swapping the sides swaps what each had", () => {
+  test("swapping the sides swaps the values", () => {
     fc.assert(
       fc.property(json, json, (a, b) => {
         const [there, back] = [firstChange(a, b), firstChange(b, a)];
@@ -186,7 +186,7 @@ describe("first change", () => {
     );
   });
 
-  test("keys are taken out at every depth, and nothing else", () => {
+  test("keys are removed at every depth, and nothing else", () => {
     expect(withoutKeys({ a: [{ at: 1, b: 2 }], at: 3, c: { at: null } }, new Set(["at"]))).toEqual({
       a: [{ b: 2 }],
       c: {},
@@ -223,7 +223,7 @@ describe("recording", () => {
     ["checkpoint", { sequence, trigger, name, stage: "work", iteration: 1 }] as const;
 
   describe("a record", () => {
-    test("has every step that ended, in order, with what its tries took", () => {
+    test("has every step that ended, in order, with the usage of its attempts", () => {
       const step = fc.record({ name: fc.constantFrom("a", "b", "c"), agent: fc.boolean(), tries: fc.nat(2) });
       fc.assert(
         fc.property(fc.array(step, { maxLength: 10 }), (steps) => {
@@ -242,7 +242,7 @@ describe("recording", () => {
       );
     });
 
-    test("tells a checkpoint of a step from one that somebody took right behind it", () => {
+    test("distinguishes a checkpoint of a step from one that a user took right after it", () => {
       const read = readRecording(
         "r",
         journal([
@@ -267,7 +267,7 @@ describe("recording", () => {
       expect(read.ended).toEqual(new Map([[1, 6]]));
     });
 
-    test("a plain step that failed is an end of its own, as is a call that threw or ended the run; one that was tried again is not", () => {
+    test("a plain step that failed is its own end, and so is a call that threw or ended the run; a retried one is not", () => {
       const over = {
         stageAttempt: 1,
         step: "last",

@@ -58,7 +58,7 @@ describe("find start", () => {
         },
       ],
     ];
-    test.each(damages)("%s: loud", async (_name, damage) => {
+    test.each(damages)("%s: an error", async (_name, damage) => {
       const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
       damage(directory);
@@ -67,7 +67,7 @@ describe("find start", () => {
       });
     });
 
-    test("every checkpoint is damaged: STORE_CORRUPT, and no plan that would begin anew", async () => {
+    test("every checkpoint is damaged: STORE_CORRUPT, and no plan that would start over", async () => {
       const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
       expect(damageCheckpoints(directory, [1, 2, 3])).toBe(3);
@@ -80,7 +80,7 @@ describe("find start", () => {
       expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({ kind: "one" });
     });
 
-    test("the newest ones are damaged: the newest whole one, and each of the others named", async () => {
+    test("the newest ones are damaged: the newest intact one, with each of the others named", async () => {
       const scene = await createStoppedRun();
       const directory = await saveOnDisk(scene);
       expect(damageCheckpoints(directory, [3])).toBe(1);
@@ -93,13 +93,13 @@ describe("find start", () => {
       });
     });
 
-    test("a run without checkpoints says that there is nothing to resume", async () => {
+    test("a run without checkpoints reports that there is nothing to resume", async () => {
       const scene = await createStoppedRun();
       await scene.store.createRun({ id: "empty", workflow: "impl", work: { kind: "issue", number: 5 } });
       expect(await findStart({ adapters: scene.adapters, run: "empty" })).toEqual({ kind: "none" });
     });
 
-    test("a run that is not there is not made up", async () => {
+    test("a missing run is not invented", async () => {
       const scene = await createStoppedRun();
       const { adapters, current } = scene;
       const params = { adapters, run: "no-such", current, policy: defaultFindingPolicy, answers: {}, force: false };
@@ -108,7 +108,7 @@ describe("find start", () => {
   });
 
   describe("the run of an issue", () => {
-    test("exactly: issue 4 is not issue 42; ended ones are told, several are a question", async () => {
+    test("exact: issue 4 is not issue 42; ended runs are listed, several are a question", async () => {
       const scene = await createStoppedRun();
       const { adapters, store } = scene;
       expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({ kind: "one", run: { id: RUN } });
@@ -127,7 +127,7 @@ describe("find start", () => {
       expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({ kind: "one", run: { id: "again" } });
     });
 
-    test("died before its first checkpoint: nothing that could go on, and nothing that has ended", async () => {
+    test("died before its first checkpoint: neither resumable nor ended", async () => {
       const { adapters, store } = await createStoppedRun();
       await store.createRun({ id: "born", workflow: "impl", work: { kind: "issue", number: 7 } });
       expect(await findRunFor({ adapters, issue: 7 })).toEqual({ kind: "none", ended: [] });

@@ -118,37 +118,37 @@ const asksFirst: Work = async ({ step }, ask) => {
   return title;
 };
 
-test("what a process was told that died before it used it is not what the next one went by", async () => {
+test("options of a process that died before it used them are not those of the next one", async () => {
   const run = await startAsking(asksFirst);
-  run.say("told to the first");
+  run.say("sent to the first");
   await run.live({ at: 1, moment: "after" });
-  run.say("told to the second");
+  run.say("sent to the second");
   await run.live(null);
-  expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["told to the second"] });
+  expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["sent to the second"] });
   expect(await run.replay()).toMatchObject({ ...SAME, steps: 2 });
 });
 
-test("what a step asked is not the answer to the same question beside it", async () => {
+test("a question of one step does not get the answer to the same question of a parallel step", async () => {
   const run = await startAsking(async ({ step }, ask) => {
     await step("look", async () => await ask());
-    run.say("told beside it");
+    run.say("sent in parallel");
     return await ask();
   });
-  run.say("told to the step");
+  run.say("sent to the step");
   await run.live(null);
-  expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["told beside it"] });
+  expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["sent in parallel"] });
   expect(await run.replay()).toMatchObject(SAME);
 });
 
-test("a record that ends with a process which got nowhere is replayed as far as the one before it came", async () => {
+test("a record that ends with a process without progress is replayed as far as the one before it", async () => {
   const run = await startAsking(asksFirst);
-  run.say("told to the first");
+  run.say("sent to the first");
   await run.live({ at: 1, moment: "after" });
   await run.live({ at: 1, moment: "before" });
   expect(await run.replay()).toMatchObject({ verdict: "identical", divergence: null, outcome: "active", steps: 1 });
 });
 
-test("where somebody gave it other options on the way, each side of that has the answers that it had", async () => {
+test("if the options changed on the way, each part has its own answers", async () => {
   const run = await startAsking(async (context, ask) => {
     const title = await ask();
     await context.record("heard", title);
@@ -166,7 +166,7 @@ test("where somebody gave it other options on the way, each side of that has the
 
 const QUESTION = { name: "which", question: "Which way?", options: ["left", "right"], recheck: true };
 
-test("behind a question that was never answered, the replay continues where the user changed the options", async () => {
+test("after a question that was never answered, the replay continues with the user's new options", async () => {
   const run = await startAsking(async (context, ask) => {
     const title = await ask();
     if (title === "ask") await context.decide(QUESTION);

@@ -36,7 +36,7 @@ const USES_SIDE_WORKTREE = define({
   },
 });
 
-test("who commits what lay there uncommitted has its commit taken back once, and the others are not blamed for it", async () => {
+test("an agent that commits existing uncommitted files has its commit reverted once, and the others are not blamed", async () => {
   const heads: string[] = [];
   const toy = await startTestRunInWorktree((task, root) => {
     heads.push(git(root, "rev-parse", "HEAD"));
@@ -67,7 +67,7 @@ test("who commits what lay there uncommitted has its commit taken back once, and
   expect(saved.filter(({ trigger }) => trigger === "error_recovery")).toHaveLength(1);
 });
 
-test("killed when a checkpoint held what strayed there: it is taken back and told by whoever goes on", async () => {
+test("killed when a checkpoint held unexpected changes: the resume reverts and reports them", async () => {
   let save = (): Promise<void> => Promise.resolve();
   let calls = 0;
   const toy = await startTestRunInWorktree(async (_task, root) => {
@@ -95,7 +95,7 @@ test("killed when a checkpoint held what strayed there: it is taken back and tol
 
 // Commit 3 is `restore.started`: a resume finishes that restore like any other; see restore.slow.test.ts.
 const COMMITS = [2, 4, 5, 6, 7].map((at) => ({ name: `${at}`, at }));
-test.each(sampleBySeed(COMMITS, 2))("killed after commit $at of taking back: it is back, and told", async ({ at }) => {
+test.each(sampleBySeed(COMMITS, 2))("killed after commit $at of the revert: reverted, and reported", async ({ at }) => {
   let calls = 0;
   const toy = await startTestRunInWorktree((_task, root) => {
     calls += 1;
@@ -109,7 +109,7 @@ test.each(sampleBySeed(COMMITS, 2))("killed after commit $at of taking back: it 
   expect((await notesOf(toy)).join("\n")).toContain("stray.txt");
 });
 
-describe("something keeps writing there", () => {
+describe("a process keeps writing there", () => {
   function keepWriting({ workspace }: Toy): () => void {
     const line = "while :; do date +%N >> dev.log; sleep 0.005; done";
     const writer = spawn("sh", ["-c", line], { cwd: workspace.root, stdio: "ignore" });
@@ -118,7 +118,7 @@ describe("something keeps writing there", () => {
     return stop;
   }
 
-  test("a call that ends is on record all the same, and is not made twice", async () => {
+  test("a call that ends is recorded as well, and not repeated", async () => {
     let calls = 0;
     const toy = await startTestRunInWorktree(() => {
       calls += 1;
@@ -131,7 +131,7 @@ describe("something keeps writing there", () => {
     expect(calls).toBe(1);
   });
 
-  test("work that is stopped is saved as stopped", async () => {
+  test("stopped work is saved as stopped", async () => {
     const stop = new AbortController();
     const toy = await startTestRunInWorktree(async (task) => {
       setTimeout(() => stop.abort(), 50);

@@ -37,7 +37,7 @@ describe("an agent that leaves the run's branch", () => {
         git(root, "branch", "-qD", `holdfast/${ID}`);
       },
     ],
-  ])("%s: the run goes on on its own branch, with the files that the agent made", async (_name, leave) => {
+  ])("%s: the run continues on its own branch, with the files that the agent made", async (_name, leave) => {
     const { adapters, store, go, workspace } = await startTestRunInWorktree((_task, root) => {
       leave(root);
       commitFile(root, "new.txt");
@@ -55,7 +55,7 @@ describe("an agent that leaves the run's branch", () => {
     expect(planes.files).toMatchObject({ branch: BRANCH, head: tip });
   });
 
-  test("and is killed: on its own branch again before anything is put back", async () => {
+  test("and is killed: the run is on its own branch again before anything is put back", async () => {
     let calls = 0;
     const { adapters, go, crash, workspace } = await startTestRunInWorktree((_task, root) => {
       calls += 1;
@@ -116,7 +116,7 @@ describe("an agent that leaves the run's branch", () => {
     ["a rebase", ["rebase", "-q", "theirs"]],
     ["a merge", ["merge", "-q", "theirs"]],
     ["a cherry-pick", ["cherry-pick", "theirs"]],
-  ])("with %s under way: it is given up where it stands, and the files are kept", async (_name, begun) => {
+  ])("with %s in progress: it is aborted in place, and the files are kept", async (_name, begun) => {
     const { adapters, go, workspace } = await startTestRunInWorktree((_task, root) => {
       git(root, "branch", "theirs");
       commitFile(root, "a.txt");
@@ -152,8 +152,8 @@ describe("an agent that leaves the run's branch", () => {
   });
 });
 
-describe("an agent that is to change nothing", () => {
-  test("and edits and commits: branch and files are put back, and what it made is saved", async () => {
+describe("an agent that must not change files", () => {
+  test("and edits and commits: branch and files are put back, and its changes are saved", async () => {
     const { adapters, store, go, workspace } = await startTestRunInWorktree((_task, root) => {
       rmSync(join(root, "a.txt"));
       commitFile(root, "evil.txt");
@@ -171,7 +171,7 @@ describe("an agent that is to change nothing", () => {
     expect(planes.files?.artifacts.map(({ path }) => path)).toContain("more.txt");
   });
 
-  test("and checkpoints are taken meanwhile, by whoever: it is taken back all the same", async () => {
+  test("and checkpoints are taken meanwhile, by any process: its changes are reverted all the same", async () => {
     let save = (): Promise<void> => Promise.resolve();
     const { adapters, go, workspace } = await startTestRunInWorktree(async (_task, root) => {
       await save();
@@ -190,7 +190,7 @@ describe("an agent that is to change nothing", () => {
     expect(git(workspace.root, "status", "--porcelain")).toBe("");
   });
 
-  test("and changes nothing: no checkpoint more", async () => {
+  test("and changes nothing: no further checkpoint", async () => {
     const { adapters, store, go, workspace } = await startTestRunInWorktree();
     const workflow = define({ work: calling({ changesFiles: false }) });
     await begin(adapters, workflow, workspace);
@@ -198,7 +198,7 @@ describe("an agent that is to change nothing", () => {
     expect(await store.listCheckpoints({ run: ID, trigger: "error_recovery" })).toEqual([]);
   });
 
-  test("beside one that may: what was changed is not taken from that one", async () => {
+  test("in parallel with one that may: changes of that one stay", async () => {
     const { adapters, go, workspace } = await startTestRunInWorktree(({ role }, root) => {
       if (role === "impl") commitFile(root, "new.txt");
       return { text: "done" };
@@ -214,7 +214,7 @@ describe("an agent that is to change nothing", () => {
   });
 });
 
-test("an agent that removes its own worktree: said with what brings it back", async () => {
+test("an agent that removes its own worktree: reported with the command that restores it", async () => {
   const { adapters, go, workspace } = await startTestRunInWorktree((_task, root) => {
     rmSync(root, { recursive: true });
     return { text: "done" };

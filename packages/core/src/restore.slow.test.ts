@@ -24,7 +24,7 @@ import { type RestoreStep, stepsOf } from "./restore.ts";
 import { RunHandle } from "./run-handle.ts";
 import type { Workspace } from "./workspace.ts";
 
-const tell = (): Promise<RollbackCase> =>
+const openCase = (): Promise<RollbackCase> =>
   runRollbackCase([
     { edit: ({ file }) => void file("app.txt", "one\n") },
     { edit: ({ file }) => void file("app.txt", "two\n") },
@@ -64,8 +64,8 @@ async function fails(
 
 const failedAt = (error: HoldfastError): string => outcomes(stepsOf(error.data));
 
-test("every step is told, in the order of the sequence", async () => {
-  const story = await tell();
+test("every step is reported, in order", async () => {
+  const story = await openCase();
   await using handle = await handleOf(story);
   const report = await handle.restore({ sequence: story.after(1) });
   expect(outcomes(report.steps)).toBe(
@@ -84,16 +84,16 @@ test("every step is told, in the order of the sequence", async () => {
   expect(story.app()).toBe("one\n");
 });
 
-test("single paths: neither values nor conversation, and the run stands where it stood", async () => {
-  const story = await tell();
+test("single paths: neither values nor conversation, and the position of the run stays", async () => {
+  const story = await openCase();
   await using handle = await handleOf(story);
   const { steps } = await handle.restore({ sequence: story.after(1), paths: ["app.txt"] });
   expect(outcomes(steps)).toBe("integrity:done files:done values:skipped conversation:skipped verify:done resume:done");
 });
 
-describe("a step that fails stops it, and nothing was changed", () => {
+describe("a failing step stops it, and nothing was changed", () => {
   test("integrity: a damaged chunk", async () => {
-    const story = await tell();
+    const story = await openCase();
     const sequence = await damageOne(story);
     const error = await fails(story, sequence);
     expect(error.code).toBe("STORE_CORRUPT");
@@ -102,7 +102,7 @@ describe("a step that fails stops it, and nothing was changed", () => {
     );
   });
 
-  test("integrity: git objects that are gone", async () => {
+  test("integrity: missing git objects", async () => {
     // No other file has these bytes: a snapshot writes a missing object again from any file that holds them.
     const story = await runRollbackCase([
       { edit: ({ file }) => void file("app.txt", "only in this checkpoint\n") },
@@ -115,7 +115,7 @@ describe("a step that fails stops it, and nothing was changed", () => {
     expect(failedAt(error)).toMatch(/^integrity:failed files:not_reached /);
   });
 
-  test("files: an ignored file stands in the way", async () => {
+  test("files: an ignored file is in the way", async () => {
     const story = await runRollbackCase([
       {
         edit: ({ file }) => {
@@ -131,16 +131,16 @@ describe("a step that fails stops it, and nothing was changed", () => {
         },
       },
     ]);
-    story.file("out.log", "of nobody's checkpoint\n");
+    story.file("out.log", "in no checkpoint\n");
     const error = await fails(story, story.after(1));
     expect(error.code).toBe("RESTORE_REFUSED");
     expect(failedAt(error)).toMatch(/^integrity:done files:failed values:not_reached /);
-    expect(readFileSync(join(story.workspace.root, "out.log"), "utf8")).toBe("of nobody's checkpoint\n");
+    expect(readFileSync(join(story.workspace.root, "out.log"), "utf8")).toBe("in no checkpoint\n");
     expect((await story.store.listCheckpoints({ run: ID, limit: 1 }))[0]?.trigger).not.toBe("before_restore");
   });
 
-  test("files: a git operation is under way", async () => {
-    const story = await tell();
+  test("files: a git operation is in progress", async () => {
+    const story = await openCase();
     const head = story.tree.git("rev-parse", "HEAD").trim();
     writeFileSync(story.tree.git("rev-parse", "--git-path", "MERGE_HEAD").trim(), `${head}\n`);
     const error = await fails(story, story.after(1));
@@ -148,8 +148,8 @@ describe("a step that fails stops it, and nothing was changed", () => {
     expect(failedAt(error)).toMatch(/files:failed values:not_reached /);
   });
 
-  test("verify: somebody writes over what was restored; it is put back, and what was written is kept", async () => {
-    const story = await tell();
+  test("verify: another process overwrites restored files; they are restored again, and its content is kept", async () => {
+    const story = await openCase();
     const meddling: Workspace = {
       ...bound(story.workspace),
       applyRestore: async (plan) => {
@@ -178,8 +178,8 @@ describe("a step that fails stops it, and nothing was changed", () => {
     expect(await story.choose()).toMatchObject({ kind: "stay" });
   });
 
-  test("values: the store cannot take them; the files go back", async () => {
-    const story = await tell();
+  test("values: the store cannot write them; the files are put back", async () => {
+    const story = await openCase();
     const full = new HoldfastError({ code: "DISK_FULL", message: "The disk is full" });
     const store = new Proxy(story.store, {
       get: (real, name) =>
@@ -194,7 +194,7 @@ describe("a step that fails stops it, and nothing was changed", () => {
   });
 });
 
-describe("a conversation that cannot be gone back to is handed over, aloud", () => {
+describe("a conversation that cannot be rewound is handed over, which is reported", () => {
   const kept = {
     agent: "toy",
     session: "s-1",
@@ -209,14 +209,14 @@ describe("a conversation that cannot be gone back to is handed over, aloud", () 
     ["an agent that can fork", kept, { forkAtMessage: true }, null, "done", "continues from message m-1"],
   ] as const;
   test.each(cases)("%s", async (_name, conversation, capabilities, record, outcome, text) => {
-    const story = await tell();
+    const story = await openCase();
     const agent = createBenchAgent("toy", () => ({}), capabilities, record as never);
     await using handle = await handleOf(story, { sessionsOf: () => Promise.resolve(agent) });
     const { sequence } = await handle.save({ planes: { conversation } });
     await handle.save({ values: { more: 1 } });
     const { steps } = await handle.restore({ sequence });
-    const told = steps.find(({ step }) => step === "conversation");
-    expect(told).toMatchObject({ outcome, text: expect.stringContaining(text) });
+    const step = steps.find((one) => one.step === "conversation");
+    expect(step).toMatchObject({ outcome, text: expect.stringContaining(text) });
   });
 });
 
@@ -258,7 +258,7 @@ describe("a restore of one plane", () => {
   const positionOf = async ({ store }: Pick<RollbackCase, "store">) => (await store.latest(ID))?.planes.position;
 
   test("files: the position stays; the named checkpoint undoes it", async () => {
-    const story = await tell();
+    const story = await openCase();
     await using handle = await handleOf(story);
     const before = await positionOf(story);
     const report = await handle.restore({ sequence: story.after(1), only: "files" });
@@ -270,7 +270,7 @@ describe("a restore of one plane", () => {
   });
 
   test("state: position and values go back, an edited file and the session stay; the named checkpoint undoes it", async () => {
-    const story = await tell();
+    const story = await openCase();
     await using handle = await handleOf(story);
     const conversation = { agent: "toy", session: "s-9", transcript: null, lastMessage: null };
     await handle.save({ planes: { conversation } });
@@ -289,7 +289,7 @@ describe("a restore of one plane", () => {
   });
 
   test("state is refused while files of an unfinished restore are half-placed", async () => {
-    const story = await tell();
+    const story = await openCase();
     // The third change of a whole restore is the files.
     const dying = await handleOf(story, dyingParts(story.adapters, 3).adapters);
     await expect(dying.restore({ sequence: story.after(1) })).rejects.toThrow(ProcessKilled);
@@ -428,8 +428,8 @@ describe("what a restore must not lose", () => {
     }
   });
 
-  test("a right that is gone now does not come back", async () => {
-    const story = await tell();
+  test("a revoked right is not restored", async () => {
+    const story = await openCase();
     await using handle = await handleOf(story);
     const position = (await handle.latest())?.planes.position;
     if (position === undefined) throw new Error("no position");

@@ -39,7 +39,7 @@ describe("adopt world", () => {
     inputs: fc.constant({}),
   });
 
-  function standing(issue: IssueSnapshot, where: "inputs" | "values", config: Planes["config"]): Planes {
+  function planesWith(issue: IssueSnapshot, where: "inputs" | "values", config: Planes["config"]): Planes {
     const planes = emptyPlanes();
     const position = { ...planes.position, definition: "d1" };
     const rest = { ...planes, position, config };
@@ -48,12 +48,12 @@ describe("adopt world", () => {
       : { ...rest, context: { ...planes.context, values: { issue: { ...issue } } } };
   }
 
-  describe("the world as it is now, once taken over", () => {
-    test("is no finding any more, wherever the run keeps its issue", () => {
+  describe("accepting the current state", () => {
+    test("is not a finding any more, wherever the run keeps its issue", () => {
       const where = fc.constantFrom("inputs" as const, "values" as const);
       fc.assert(
         fc.property(issues, issues, where, configs, configs, (before, now, place, was, is) => {
-          const planes = standing(before, place, was);
+          const planes = planesWith(before, place, was);
           const current = { definition: "d2", config: is };
           const look = (at: Planes) => [
             ...compareInputs({
@@ -79,7 +79,7 @@ describe("adopt world", () => {
       );
     });
 
-    test("an accepted tip of the remote is what the next push may replace, where the workflow says what it pushed", () => {
+    test("an accepted tip of the remote may be replaced by the next push, if the workflow records what it pushed", () => {
       const commit = "b".repeat(40);
       const action = { kind: "remember", finding: "branch_diverged", actual: { commit }, why: "." } as const;
       const current = { definition: null, config: emptyPlanes().config };
@@ -143,7 +143,7 @@ describe("resume plan", () => {
       expect(plan([])).toEqual({ kind: "resume", judgements: [], actions: [] });
     });
 
-    test("a changed issue: asks, then takes it as one new order with the diff as feedback", () => {
+    test("a changed issue: asks, then takes it as one new task with the diff as feedback", () => {
       const findings: readonly Finding[] = [
         { ...sample("issue_body_changed"), diff: "- old\n+ new" },
         sample("issue_title_changed"),
@@ -160,20 +160,20 @@ describe("resume plan", () => {
       expect(accepted).toMatchObject({ actions: [{ feedback: expect.stringContaining("- old\n+ new") }] });
     });
 
-    test("a merged pull request: the run is done, and nothing is made again for it", () => {
+    test("a merged pull request: the run is done, and nothing is created again", () => {
       const found = plan([sample("worktree_missing"), sample("pull_request_merged"), sample("base_moved")]);
       expect(found.kind).toBe("done");
       expect(kindsOf(found)).toEqual(["finish"]);
     });
 
-    test("what a merge brings with it (the issue closed, the base moved, the branch gone) asks nobody", () => {
+    test("consequences of a merge (issue closed, base moved, branch deleted) ask nothing", () => {
       const findings = ["issue_closed", "base_moved", "branch_diverged", "pull_request_merged"] as const;
       const found = plan(findings.map(sample));
       expect(found).toMatchObject({ kind: "done", judgements: [{ decision: "moot" }, {}, { decision: "moot" }, {}] });
       expect(kindsOf(found)).toEqual(["keep_tips", "finish"]);
     });
 
-    test("a pull request that the run merged itself: what that brings with it is no question, and the run goes on", () => {
+    test("a pull request that the run merged itself: consequences ask nothing, and the run continues", () => {
       const own: Finding = { ...sample("pull_request_merged"), actual: { number: 7, own: true } };
       const found = plan([own, sample("issue_closed"), sample("base_moved")]);
       expect(found.kind).toBe("warn");
@@ -191,19 +191,19 @@ describe("resume plan", () => {
       expect(found).toMatchObject({ kind: "ask", actions: [{ kind: "keep_tips", commits: [tip("a"), tip("b")] }] });
     });
 
-    test("branch and worktree gone: made again, the branch first", () => {
+    test("branch and worktree missing: created again, the branch first", () => {
       const found = plan([sample("worktree_missing"), sample("branch_missing")]);
       expect(found.kind).toBe("warn");
       expect(kindsOf(found)).toEqual(["recreate_branch", "recreate_worktree"]);
     });
 
-    test("changed files: kept unless told to put them back", () => {
+    test("changed files: kept unless a restore is requested", () => {
       expect(kindsOf(plan([sample("files_changed")]))).toEqual(["take_files"]);
       const back = plan([sample("files_changed")], { answers: parseAnswers(["files_changed=put_back"]) });
       expect(kindsOf(back)).toEqual(["put_files_back"]);
     });
 
-    test("damage: quarantined and gone back, aloud", () => {
+    test("damage: quarantined, an older checkpoint is used, and this is reported", () => {
       const found = plan([sample("store_damaged")], {
         from: { kind: "newest_intact", sequence: 3, why: "newer ones are damaged" },
       });
@@ -274,7 +274,7 @@ describe("resume plan", () => {
       );
     });
 
-    test("what asks does nothing but keep; what refuses does nothing", () => {
+    test("a plan that asks only keeps; a plan that refuses does nothing", () => {
       fc.assert(
         fc.property(some, policies, (findings, policy) => {
           const found = plan(findings, { policy });
@@ -284,7 +284,7 @@ describe("resume plan", () => {
       );
     });
 
-    test("every action says why in a sentence", () => {
+    test("every action gives its reason in a sentence", () => {
       for (const kind of FINDING_KINDS) {
         const found = plan([sample(kind)], { answers: { [kind]: "accept" } });
         for (const action of "actions" in found ? found.actions : []) expect(action.why).toMatch(/^[A-Z].{15,}\.$/);
@@ -313,7 +313,7 @@ describe("resume plan", () => {
       );
     });
 
-    test("what the world looks like now is compared, not what it is called: another state asks anew", () => {
+    test("the current state is compared, not its name: another state asks again", () => {
       const extensions = withAccepted({}, { kind: "branch_diverged", actual: { commit: tip("b") } });
       expect(plan([sample("branch_diverged")], { extensions }).kind).toBe("resume");
       const moved = { ...sample("branch_diverged"), actual: { commit: tip("c") } };

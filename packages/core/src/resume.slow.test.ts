@@ -28,7 +28,7 @@ describe("apply resume", () => {
     answers: Object.fromEntries(kinds.map((kind) => [kind, "accept"])),
   });
 
-  describe("what was lost is brought back", () => {
+  describe("missing parts are restored", () => {
     test("a deleted worktree: with the files of the newest checkpoint, uncommitted ones too", async () => {
       const scene = await createStoppedRun();
       const before = filesOf(scene);
@@ -40,7 +40,7 @@ describe("apply resume", () => {
       expect(await notesOf(scene)).toEqual([expect.stringContaining("is gone: accepted by policy")]);
     });
 
-    test("a pruned one too, and its branch with it, from our refs alone", async () => {
+    test("a pruned worktree too, with its branch, from our refs alone", async () => {
       const scene = await createStoppedRun();
       scene.worktree().write("only-here.txt", "committed nowhere else\n");
       scene.worktree().git("add", "-A");
@@ -60,7 +60,7 @@ describe("apply resume", () => {
       expect(await scene.found()).toEqual([]);
     });
 
-    test("a worktree that lost its link to git: what lies in it is kept", async () => {
+    test("a worktree that lost its link to git: its files are kept", async () => {
       const scene = await createStoppedRun();
       const before = filesOf(scene);
       scene.worktree().write("work.txt", "half of something\n");
@@ -71,7 +71,7 @@ describe("apply resume", () => {
       expect(await scene.found()).toEqual([]);
     });
 
-    test("a branch deleted under a worktree that stands", async () => {
+    test("a branch deleted under an existing worktree", async () => {
       const scene = await createStoppedRun();
       const head = headOf(scene);
       scene.repo.git("update-ref", "-d", `refs/heads/${BRANCH}`);
@@ -81,7 +81,7 @@ describe("apply resume", () => {
       expect(await scene.found()).toEqual([]);
     });
 
-    test("steps that were finished after the checkpoint stay finished, and one in flight stays in flight", async () => {
+    test("steps that finished after the checkpoint stay finished, and an interrupted one stays interrupted", async () => {
       const scene = await createStoppedRun();
       await scene.append(
         { kind: "step.finished", body: { stageAttempt: 0, step: "time", result: "t", spent: null } },
@@ -95,7 +95,7 @@ describe("apply resume", () => {
       });
     });
 
-    test("a restore that did not finish is finished: whole, position and all", async () => {
+    test("an unfinished restore is finished completely, with the position", async () => {
       const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "second\n");
       await scene.save({ round: 2 });
@@ -109,8 +109,8 @@ describe("apply resume", () => {
     });
   });
 
-  describe("what changed is taken over once", () => {
-    test("an accepted issue text is the run's order, its diff is feedback after what was there, and nothing is asked again", async () => {
+  describe("changes are accepted once", () => {
+    test("an accepted issue text is the run's task, its diff is added to the feedback, and nothing is asked again", async () => {
       const scene = await createStoppedRun();
       await scene.save({}, (planes) => ({
         ...planes,
@@ -155,7 +155,7 @@ describe("apply resume", () => {
       expect(await scene.found()).toEqual([]);
     });
 
-    test("files put back on request, those that were there in a checkpoint", async () => {
+    test("files restored on request, with the replaced ones in a checkpoint", async () => {
       const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "by a person\n");
       await scene.resume({ answers: { files_changed: "put_back" } });
@@ -167,7 +167,7 @@ describe("apply resume", () => {
     });
 
     test.each(["base_moved", "issue_missing", "remote_branch_missing"] as const)(
-      "what no plane can hold is remembered: %s",
+      "changes that no plane can hold are recorded: %s",
       async (kind) => {
         const scene = await createStoppedRun();
         if (kind === "issue_missing") scene.forge.issue = null;
@@ -187,8 +187,8 @@ describe("apply resume", () => {
     );
   });
 
-  describe("others were there", () => {
-    test("force-pushed: both tips are kept before anybody answers; accepted, the next push may replace exactly that tip", async () => {
+  describe("changes by other users", () => {
+    test("force-pushed: both tips are kept before the answer; accepted, the next push may replace exactly that tip", async () => {
       const scene = await createStoppedRun();
       scene.worktree().git("push", "-q", "origin", BRANCH);
       const ours = headOf(scene);
@@ -204,7 +204,7 @@ describe("apply resume", () => {
       expect(headOf(scene)).toBe(ours);
     });
 
-    test("merged meanwhile: done, with the files as they were left in a last checkpoint; again is a success that does nothing", async () => {
+    test("merged meanwhile: done, with the current files in a last checkpoint; a second resume succeeds and does nothing", async () => {
       const scene = await createStoppedRun();
       await scene.save({ pullRequest: { number: 7, url: "local:7" } });
       scene.worktree().write("note.txt", "left over\n");
@@ -217,7 +217,7 @@ describe("apply resume", () => {
       expect((await scene.store.getRun(RUN))?.entries).toBe(run?.entries);
     });
 
-    test("merged and the worktree cleaned up: done, and nothing is made again", async () => {
+    test("merged and the worktree removed: done, and nothing is created again", async () => {
       const scene = await createStoppedRun();
       await scene.save({ pullRequest: { number: 7, url: "local:7" } });
       scene.forge.request = mergedRequest(headOf(scene));
@@ -229,7 +229,7 @@ describe("apply resume", () => {
   });
 
   describe("going back", () => {
-    test("to a chosen checkpoint of a failed run, by force: reopened, with money spent and a stage attempt never given before", async () => {
+    test("to a chosen checkpoint of a failed run, by force: reopened, with the spent budget and a new stage attempt", async () => {
       const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "worse\n");
       await scene.save({ round: 2 }, (planes) => ({
@@ -250,7 +250,7 @@ describe("apply resume", () => {
       expect(await scene.found()).toEqual([]);
     });
 
-    test("git objects of the newest checkpoint gone: falls back to the newest whole one, aloud, and quarantines the other", async () => {
+    test("git objects of the newest checkpoint missing: falls back to the newest intact one, reports it, and quarantines the other", async () => {
       const scene = await createStoppedRun();
       scene.worktree().write("work.txt", "lost\n");
       const lost = await scene.save({ round: 2 });
@@ -268,7 +268,7 @@ describe("apply resume", () => {
     });
   });
 
-  test("a plan that was overtaken is not performed", async () => {
+  test("an outdated plan is not applied", async () => {
     const scene = await createStoppedRun();
     scene.forge.issue = { ...ISSUE, body: "Other." };
     const planned = await scene.plan(accept("issue_body_changed"));
@@ -295,7 +295,7 @@ describe("resume killed", () => {
     answers: Object.fromEntries(kinds.map((kind) => [kind, "accept"])),
   });
 
-  describe("killed anywhere and resumed, it ends in the same place", () => {
+  describe("killed anywhere and resumed, it ends with the same result", () => {
     interface Case {
       readonly name: string;
       readonly prepare: (scene: StoppedRun) => Promise<void> | void;

@@ -122,7 +122,7 @@ describe("retention laws", () => {
     );
   });
 
-  test("the order in which subjects and checkpoints are handed in decides nothing", () => {
+  test("the order of subjects and checkpoints in the input decides nothing", () => {
     fc.assert(
       fc.property(someSubjects, somePolicy, (subjects, policy) => {
         const plans = planRetention({ subjects, policy, now: NOW });
@@ -133,7 +133,7 @@ describe("retention laws", () => {
     );
   });
 
-  test("the bytes that stay fit the budget, or only what is protected or free of charge stays", () => {
+  test("the remaining bytes fit the budget, or only protected or free checkpoints remain", () => {
     fc.assert(
       fc.property(someSubjects, somePolicy, fc.nat(6000), (subjects, policy, maxBytes) => {
         const plans = planRetention({ subjects, policy: { ...policy, maxBytes }, now: NOW });
@@ -175,7 +175,7 @@ describe("retention laws", () => {
       });
     });
 
-  test("a clock that jumped never makes it drop more than a right one would", () => {
+  test("a clock that jumped never drops more than a correct one would", () => {
     fc.assert(
       fc.property(someSubject, someClockFaults, somePolicy, fc.nat(500), (some, times, policy, back) => {
         const unlimited = { ...policy, maxBytes: null };
@@ -223,7 +223,7 @@ describe("retention plan", () => {
       expect(keptOf(subject(series(7)), only(0))).toEqual([7]);
     });
 
-    test("-1 is no number to keep: refused, not guessed at", () => {
+    test("-1 is not a number to keep: refused, not guessed", () => {
       for (const keep of [-1, 1.5, Number.NaN]) {
         expect(() => keptOf(subject(series(2)), only(keep))).toThrow(
           expect.objectContaining({ code: "CONFIG_INVALID", hint: expect.stringContaining('"all"') }),
@@ -272,12 +272,12 @@ describe("retention plan", () => {
   });
 
   describe("age and outcome", () => {
-    test("what a number keeps goes after 30 days", () => {
+    test("checkpoints kept by a number expire after 30 days", () => {
       expect(keptOf(subject(series(5, (n) => ({ days: n === 1 ? 31 : 29 }))))).toEqual([5, 4, 3, 2]);
       expect(keptOf(subject(series(5, () => ({ days: 31 }))))).toEqual([5]);
     });
 
-    test("a done run keeps its latest, and what a person asked for", () => {
+    test("a done run keeps its latest, and manual checkpoints", () => {
       const done: RunState = { kind: "done", at: iso(NOW) };
       const all = series(6, (n) => ({ trigger: n === 2 ? "manual" : "stage" }));
       expect(keptOf(subject(all, { state: done }))).toEqual([6, 2]);
@@ -299,7 +299,7 @@ describe("retention plan", () => {
     const nothing = { ...only(0), maxBytes: 0, maxAgeDays: 0 };
     const old = series(9, () => ({ days: 1000 }));
 
-    test("the newest, and the newest that can be resumed", () => {
+    test("the newest, and the newest resumable one", () => {
       expect(keptOf(subject(old, { resumable: new Set([2, 5]) }), nothing)).toEqual([9, 5]);
       expect(keptOf(subject(old, { resumable: new Set() }), nothing)).toEqual([9]);
     });
@@ -316,7 +316,7 @@ describe("retention plan", () => {
       expect(keptOf(subject(tagged, { pinned }), nothing)).toEqual([9, 6, 4]);
     });
 
-    test("of a done run too", () => {
+    test("also of a done run", () => {
       const state: RunState = { kind: "done", at: iso(NOW) };
       const tagged = series(9, (n) => ({ tags: n === 4 ? ["v1"] : [] }));
       expect(keptOf(subject(tagged, { state }))).toEqual([9, 4]);
@@ -348,7 +348,7 @@ describe("retention plan", () => {
       });
     });
 
-    test("of equally old ones the run's name and the sequence decide, so that the answer is always the same", () => {
+    test("equally old ones are ordered by run id and sequence, so that the result is deterministic", () => {
       const twins = ["b", "a"].map((run) => subject(series(3), { run }));
       const plans = (maxBytes: number) =>
         planRetention({ subjects: twins, policy: policy(maxBytes), now: NOW }).map(kept);
@@ -359,11 +359,11 @@ describe("retention plan", () => {
       expect(plans(300)).toEqual([[3, 2], [3]]);
     });
 
-    test("what would free nothing is left alone", () => {
+    test("checkpoints that would free nothing are kept", () => {
       expect(keptOf(subject(series(4, (n) => ({ added: n === 2 ? 100 : 0 }))), policy(0))).toEqual([4, 3, 1]);
     });
 
-    test("a witness goes with the last one that leaned on it, and its bytes count", () => {
+    test("a protecting checkpoint is dropped with the last one that depends on it, and its bytes count", () => {
       const setBack = subject([
         { sequence: 1, days: 2, trigger: "interrupt" },
         { sequence: 2, days: 20_000, trigger: "interrupt" },
@@ -373,7 +373,7 @@ describe("retention plan", () => {
       expect(keptOf(setBack, { ...defaultRetention, maxBytes: 200 })).toEqual([4, 3]);
     });
 
-    test("a store that cannot fit keeps what is protected and says no more", () => {
+    test("a store over its budget keeps protected checkpoints without an error", () => {
       expect(keptOf(subject(series(4)), policy(0))).toEqual([4]);
     });
   });
@@ -401,7 +401,7 @@ describe("retention plan", () => {
     });
   });
 
-  describe("a run that is young", () => {
+  describe("a recent run", () => {
     const many = Array.from(
       { length: 12 },
       (_, index) => ({ sequence: index + 1, trigger: "automatic", days: 40 }) as const,
@@ -473,7 +473,7 @@ describe("retention table", () => {
       expect(keptOf(trigger)).toEqual({ enrich, implementing });
     });
 
-    test("defect 1: all is all, and 0 is none; -1 is no number that is counted with", () => {
+    test("defect 1: all is all, and 0 is none; -1 is refused", () => {
       expect(keptOf("batch_complete", having("batch_complete", { keep: "all", per: "stage" }))).toEqual({
         enrich: 6,
         implementing: 6,
@@ -482,7 +482,7 @@ describe("retention table", () => {
       expect(() => keptOf("manual", having("manual", { keep: -1, per: "run" }))).toThrow(/cannot use -1/);
     });
 
-    test("0 leaves the newest, and the newest to resume from", () => {
+    test("0 keeps the newest, and the newest to resume from", () => {
       const policy = having("manual", { keep: 0, per: "run" });
       const manual = Array.from({ length: 5 }, (_, index) => ({ sequence: index + 1, trigger: "manual" as const }));
       const [plan] = planRetention({
@@ -494,7 +494,7 @@ describe("retention table", () => {
     });
   });
 
-  describe("the life cycle of loop checkpoints, as published", () => {
+  describe("the life cycle of loop checkpoints, as documented", () => {
     const loops = (checkpoints: readonly Some[], more: Parameters<typeof subject>[1] = {}): readonly number[] =>
       kept(planRetention({ subjects: [subject(checkpoints, more)], policy: loopRetention, now: NOW })[0]);
     const TRIGGERS_OF_LOOPS = ["iteration", "stage", "manual", "before_risky", "error_recovery"] as const;
@@ -513,7 +513,7 @@ describe("retention table", () => {
       const old = aged.map((one) => ({ ...one, days: one.days + 100 }));
       expect(loops(old, { resumable: new Set([1, 7]) })).toEqual([12, 7]);
     });
-    test("on_success keep_latest: also what was asked for by hand goes", () => {
+    test("on_success keep_latest: manual checkpoints are dropped too", () => {
       expect(loops(twelve, { state: { kind: "done", at: iso(NOW) } })).toEqual([12]);
     });
     test("on_failure keep_all_recent", () => {
@@ -521,7 +521,7 @@ describe("retention table", () => {
       expect(loops(twelve, { state })).toHaveLength(12);
       expect(loops(aged, { state })).toEqual([12, 11, 10, 9]);
     });
-    test("preserve_tagged: for ever, whatever the state", () => {
+    test("preserve_tagged: permanently, in any state", () => {
       const tagged = aged.map((one) => (one.sequence === 2 ? { ...one, tags: ["good"] } : one));
       expect(loops(tagged, { state: { kind: "done", at: iso(NOW) } })).toEqual([12, 2]);
     });

@@ -46,7 +46,7 @@ const facts = (more: Partial<RollbackFacts>): RollbackFacts => ({
 
 const NEVER = { pastEffects: false };
 
-test("what was never tested is not surely before the cause: between the last pass and the first failure all are suspect", () => {
+test("untested checkpoints are not certainly before the cause: all between the last pass and the first failure are suspect", () => {
   const choice = chooseRollback(
     facts({ candidates: [1, 2, 3, 4].map((one) => candidate(one)), checks: [check(2, true), check(4, false)] }),
     NEVER,
@@ -67,7 +67,7 @@ test("the checkpoint that passed is dropped: older ones are before the cause, ne
   expect(chooseRollback(facts(some), NEVER)).toMatchObject({ kind: "back", chosen: 1 });
 });
 
-test("a better score that nobody can go back to is no reason to leave what there is", () => {
+test("a better score of an unusable checkpoint is no reason to roll back", () => {
   const scores = [
     { entry: 11, sequence: 1, files: "t1", score: 90 },
     { entry: 21, sequence: 2, files: "t2", score: 70 },
@@ -77,7 +77,7 @@ test("a better score that nobody can go back to is no reason to leave what there
   expect(chooseRollback(facts({ candidates, scores }), NEVER)).toMatchObject({ kind: "stay", chosen: 2 });
 });
 
-test("two things got worse: before both", () => {
+test("two regressions: before both", () => {
   const candidates = [1, 2, 3, 4].map((one) => candidate(one));
   const scores = [
     { entry: 11, sequence: 1, files: "t1", score: 90 },
@@ -88,7 +88,7 @@ test("two things got worse: before both", () => {
   expect(choice.cause.why).toMatch(/test passed .*; The score fell/);
 });
 
-test("an end that nobody's fault led to is gone back from, with the files as they are", () => {
+test("a run that ended for an external cause is rolled back to before its end, with the current files", () => {
   const some = facts({
     state: { kind: "failed", at: "t", reason: "the agent failed three times" },
     trouble: { kind: "outside", reason: "Overloaded" },
@@ -182,7 +182,7 @@ const someFacts = fc
     });
   });
 
-test("what is chosen is whole, before the cause, not known to be bad, and behind no effect that cannot be found again", () => {
+test("the choice is intact, before the cause, not known as bad, and not before an irreversible effect", () => {
   let chosenOnes = 0;
   fc.assert(
     fc.property(someFacts, fc.boolean(), (some, pastEffects) => {
@@ -203,7 +203,7 @@ test("what is chosen is whole, before the cause, not known to be bad, and behind
   expect(chosenOnes).toBeGreaterThan(500);
 });
 
-test("every other checkpoint is rejected once, with a reason that is one of the list", () => {
+test("every other checkpoint is rejected once, with a reason of the list", () => {
   fc.assert(
     fc.property(someFacts, (some) => {
       const choice = chooseRollback(some, NEVER);
@@ -242,7 +242,7 @@ test("one more corrupt checkpoint, anywhere and with whatever files, never chang
   );
 });
 
-test("allowing effects to be gone back behind gives never an older one", () => {
+test("allowing a rollback past effects never gives an older one", () => {
   fc.assert(
     fc.property(someFacts, (some) => {
       const [careful, bold] = [chooseRollback(some, NEVER), chooseRollback(some, { pastEffects: true })];
@@ -251,7 +251,7 @@ test("allowing effects to be gone back behind gives never an older one", () => {
   );
 });
 
-test("what is nobody's fault never changes files: a run that has not ended stays where it can go on", () => {
+test("an external cause never changes files: an unfinished run stays where it can continue", () => {
   fc.assert(
     fc.property(someFacts, (some) => {
       const outside = {

@@ -85,7 +85,7 @@ test("a node that was running when the process died is run again or asked about,
   }
 });
 
-test("unknown twice, it is asked twice", async () => {
+test("unknown twice, it asks twice", async () => {
   const graph = sampleGraph([node("once", [], { idempotent: false })]);
   const toy = await startTestRun(SQLITE, onTestFinished);
   await dieIn(toy, graph, ["once"]);
@@ -98,7 +98,7 @@ test("unknown twice, it is asked twice", async () => {
   expect(await toy.go(workflow)).toMatchObject({ kind: "done" });
 });
 
-test("a node whose deed is in the journal goes on from there, whatever it declared", async () => {
+test("a node whose effect is in the journal continues from there, whatever it declared", async () => {
   const graph = sampleGraph([node("once", [], { idempotent: false })]);
   const toy = await startTestRun(SQLITE, onTestFinished);
   let deeds = 0;
@@ -126,7 +126,7 @@ test("a node whose deed is in the journal goes on from there, whatever it declar
   expect(stateOf(await graphOf(toy), "once")).toMatchObject({ status: "complete", attempt: 1, result: 1 });
 });
 
-test("a node that waits for a person goes on with the answer", async () => {
+test("a node that waits for a person continues with the answer", async () => {
   const graph = sampleGraph([node("asks", [], { idempotent: false }), node("next", ["asks"])]);
   const toy = await startTestRun(SQLITE, onTestFinished);
   const stage: StageFunction<State> = async (context) => {
@@ -149,7 +149,7 @@ test("a node that waits for a person goes on with the answer", async () => {
   expect(stateOf(await graphOf(toy), "asks")).toMatchObject({ status: "complete", result: "y" });
 });
 
-test("told to stop, nothing new starts, what ends by itself is kept, and the rest is there for the resume", async () => {
+test("stopped, it starts nothing new, keeps what ends by itself, and leaves the rest to the resume", async () => {
   const graph = sampleGraph([node("ends"), node("stays"), node("later", ["ends"])]);
   const toy = await startTestRun(SQLITE, onTestFinished);
   const controller = new AbortController();
@@ -179,7 +179,7 @@ test("told to stop, nothing new starts, what ends by itself is kept, and the res
   expect(worked.slice(2).toSorted()).toEqual(["later", "stays"]);
 });
 
-test("a restored checkpoint holds definition and states, and what was at work in it is not lost", async () => {
+test("a restored checkpoint has definition and states, and its running nodes are not lost", async () => {
   const graph = sampleGraph([node("a"), node("b", ["a"]), node("c", ["b"])]);
   const toy = await startTestRun(SQLITE, onTestFinished);
   const worked: string[] = [];
@@ -216,7 +216,7 @@ test("a restored checkpoint holds definition and states, and what was at work in
   expect(worked.slice(0, 2)).toEqual(["b", "c"]);
 });
 
-test("killed again while it is taken up, a node that must not run twice is asked about all the same", async () => {
+test("killed again during the resume, a node that must not run twice is asked about all the same", async () => {
   const graph = sampleGraph([node("once", [], { idempotent: false })]);
   for (let at = 1, how = "died"; how === "died"; at += 1) {
     const toy = await startTestRun(SQLITE, onTestFinished);
@@ -230,7 +230,7 @@ test("killed again while it is taken up, a node that must not run twice is asked
   }
 });
 
-test("a restored checkpoint in which a node was at work that must not run twice: it is asked about", async () => {
+test("a restored checkpoint with a running node that must not run twice: it is asked about", async () => {
   const graph = sampleGraph([node("once", [], { idempotent: false })]);
   const toy = await startTestRun(SQLITE, onTestFinished);
   let stops = true;
@@ -266,7 +266,7 @@ function faresOf(seed: number): (id: string, attempt: number) => "complete" | "f
 }
 
 test.each(WORK_STORES)(
-  "over the $name store: whatever the graph, whatever fails, wherever it dies: none is lost, none too early, each completes once, it ends",
+  "over the $name store: for any graph, failures and kills: no node is lost or early, each completes once, the graph ends",
   async (kind) => {
     await fc.assert(
       fc.asyncProperty(

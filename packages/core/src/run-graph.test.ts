@@ -73,14 +73,14 @@ describe("run graph", () => {
       expect(stateOf(ran.graph, "c").result).toBe("c");
     });
 
-    test("a failed node's dependents are skipped, its batch goes on", async () => {
+    test("a failed node's dependents are skipped, its batch continues", async () => {
       const ran = await run(chain, { work: fails("a") });
       expect(ran.statuses()).toEqual({ a: "failed", b: "skipped", c: "skipped", free: "complete", last: "complete" });
       expect(ran.ends).toEqual([{ kind: "failed", nodes: ["a"], abortedBy: null, batch: null }]);
       expect(stateOf(ran.graph, "a").result).toEqual({ error: "a broke" });
     });
 
-    test("a throw is a failure with its reason; retries are used up, unless it says that they are in vain", async () => {
+    test("an exception is a failure with its reason; retries are used up, unless it is marked as permanent", async () => {
       const tries: string[] = [];
       const graph = sampleGraph([node("throws", [], { retries: 1 }), node("final", [], { retries: 5 }), node("fine")]);
       const ran = await run(graph, {
@@ -97,7 +97,7 @@ describe("run graph", () => {
       expect(stateOf(ran.graph, "final")).toMatchObject({ status: "failed", attempt: 1 });
     });
 
-    test("a critical failure aborts the rest: what runs may end, nothing else starts", async () => {
+    test("a critical failure aborts the rest: running nodes may end, nothing else starts", async () => {
       const graph = sampleGraph([
         node("core", [], { priority: "critical" }),
         node("beside"),
@@ -120,23 +120,23 @@ describe("run graph", () => {
       expect(ran.ends).toEqual([{ kind: "failed", nodes: ["core"], abortedBy: "core", batch: null }]);
     });
 
-    test("out of time: tried once more, then failed; the work is told", async () => {
-      const told: unknown[] = [];
+    test("timeout: tried once more, then failed; the work gets a signal", async () => {
+      const aborted: unknown[] = [];
       const graph = sampleGraph([node("slow", [], { timeoutMs: 10 }), node("next", ["slow"]), node("fine")]);
       const ran = await run(graph, {
         work: async (one, { signal }) => {
           if (one.id !== "slow") return await complete(one, never);
           await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
-          told.push(signal.aborted);
+          aborted.push(signal.aborted);
           return { kind: "failed", error: "stopped", retryable: true };
         },
       });
-      expect(told).toEqual([true, true]);
+      expect(aborted).toEqual([true, true]);
       expect(ran.statuses()).toEqual({ slow: "failed", next: "skipped", fine: "complete" });
       expect(stateOf(ran.graph, "slow")).toMatchObject({ attempt: 2, timeouts: 2, result: { error: "timeout" } });
     });
 
-    test("work that does not listen does not hold up the graph; what ends in its grace counts", async () => {
+    test("work that ignores the signal does not block the graph; a result within its grace period counts", async () => {
       const graph = sampleGraph([node("deaf", [], { timeoutMs: 5 }), node("late", [], { timeoutMs: 5 })]);
       const ran = await run(graph, {
         graceMs: 60,
@@ -208,7 +208,7 @@ describe("run graph", () => {
       expect(most).toBe(2);
     });
 
-    test("a batch that is over is looked after once, in order; behind a barrier the next one waits for that", async () => {
+    test("a finished batch is processed once, in order; after a barrier the next one waits for that", async () => {
       const graph = sampleGraph([node("a"), node("b"), node("c", ["a"]), node("d", ["c"])]);
       for (const barrier of [true, false]) {
         const seen: string[] = [];
@@ -232,7 +232,7 @@ describe("run graph", () => {
       }
     });
 
-    test("a node can add others while it runs; the batch that it joins is looked after again", async () => {
+    test("a running node can add others; the batch that it joins is processed again", async () => {
       const seen: number[] = [];
       const ran = await run(sampleGraph([node("a"), node("b", ["a"])]), {
         afterBatch: async ({ number }) => {
@@ -276,7 +276,7 @@ describe("run graph", () => {
       expect((await look(toy, ends)).statuses()).toEqual(expected);
     });
 
-    test("the workflow may answer itself, or leave it", async () => {
+    test("the workflow may answer itself, or ask", async () => {
       const ran = await run(held, {
         work: complete,
         onWaiting: async ({ approvals }) =>
@@ -302,7 +302,7 @@ describe("stage graph", () => {
   describe.each(WORK_STORES)("over the $name store", (kind) => {
     const begun = () => startTestRun(kind, onTestFinished);
 
-    test("definition and states are in the journal: after a death anywhere both are there", async () => {
+    test("definition and states are in the journal: both survive a crash anywhere", async () => {
       for (let death = 1, how = "died"; how === "died"; death += 1) {
         for (const moment of ["before", "after"] as const) {
           const toy = await begun();
@@ -339,7 +339,7 @@ describe("stage graph", () => {
       }
     });
 
-    test("several events are one commit; what cannot happen is refused whole", async () => {
+    test("several events are one commit; an impossible event is refused with all", async () => {
       const toy = await begun();
       const workflow = define({
         work: async ({ graph }) => {
@@ -359,7 +359,7 @@ describe("stage graph", () => {
       expect((await toy.kinds()).filter((one) => one.startsWith("graph."))).toEqual(["graph.set", "graph.moved"]);
     });
 
-    test("a graph in a circle is refused with the circle named", async () => {
+    test("a cyclic graph is refused with the cycle named", async () => {
       const toy = await begun();
       const circle = sampleGraph([sampleNode("a", ["b"]), sampleNode("b", ["a"])]);
       const workflow = define({
@@ -372,7 +372,7 @@ describe("stage graph", () => {
       await expect(toy.go(workflow)).rejects.toThrow(/waits for itself/);
     });
 
-    test("the next stage attempt sees none until it sets its own, and the last one stays in the position until then", async () => {
+    test("the next stage attempt has no graph until it sets its own, and the last one stays in the position until then", async () => {
       const toy = await begun();
       const seen: (string | null)[] = [];
       const workflow = define({
@@ -392,7 +392,7 @@ describe("stage graph", () => {
       expect(seen).toEqual([null, "g", "second"]);
     });
 
-    test("fallen back behind a damaged checkpoint, the graph is that of the whole one", async () => {
+    test("after a fallback from a damaged checkpoint, the graph is that of the intact one", async () => {
       const toy = await begun();
       let stop = true;
       let seen: unknown;

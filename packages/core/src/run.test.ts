@@ -65,7 +65,7 @@ describe("address", () => {
     throw new Error("was accepted");
   });
 
-  test("every text is either refused or has exactly one spelling", () => {
+  test("every text is either refused or has exactly one notation", () => {
     const near = fc.stringMatching(/^[a-z0-9-]{0,6}@?[A-Za-z0-9._-]{0,6}$/);
     fc.assert(
       fc.property(fc.oneof(fc.string(), near), (text) => {
@@ -153,7 +153,7 @@ describe("plan begin", () => {
   }
 
   describe("the same work", () => {
-    test("begins where there is no run of it", () => {
+    test("starts if there is no run of it", () => {
       expect(planBegin([], request())).toEqual({ kind: "begin", id: "issue-1" });
       expect(planBegin([run("issue-2", { work: { kind: "issue", number: 2 } })], request())).toMatchObject({
         kind: "begin",
@@ -181,14 +181,14 @@ describe("plan begin", () => {
       expect(planBegin(runs, request({ work: TASK, again: true }))).toEqual({ kind: "begin", id: "fix-it-2" });
     });
 
-    test("is found by the workflow and the issue or text, whatever the run is called", () => {
+    test("is found by workflow and issue or text, whatever the run's id", () => {
       const named = run("mine", { state: DONE });
       expect(planBegin([named], request())).toEqual({ kind: "ended", run: named });
       expect(planBegin([named], request({ workflow: "crunch" }))).toEqual({ kind: "begin", id: "issue-1" });
       expect(planBegin([named], request({ id: "other" }))).toEqual({ kind: "begin", id: "other" });
     });
 
-    test("with an id of its own is found by that alone", () => {
+    test("with its own id is found by that alone", () => {
       const mine = run("mine", { state: DONE });
       expect(planBegin([mine], request({ id: "mine" }))).toEqual({ kind: "ended", run: mine });
       expect(planBegin([mine], request({ id: "mine", again: true }))).toEqual({ kind: "begin", id: "mine-2" });
@@ -208,7 +208,7 @@ describe("plan begin", () => {
     });
   });
 
-  test("a supervisor that starts the same work for ever gets one run, whatever becomes of it", () => {
+  test("a supervisor that repeatedly starts the same work gets one run, whatever its result", () => {
     const step = fc.constantFrom("start", "crash", "done", "fatal", "wait");
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(ISSUE, TASK), (steps, work) => {
@@ -246,7 +246,7 @@ describe("plan begin", () => {
 describe("run id", () => {
   const task = (text: string) => makeRunId({ work: { kind: "task", text }, random: "k3f9" });
 
-  test("an issue, a task and nothing each give a name a person can read", () => {
+  test("an issue, a task and neither give a readable id", () => {
     expect(makeRunId({ work: { kind: "issue", number: 42 }, random: "k3f9" })).toBe("issue-42-k3f9");
     expect(makeRunId({ work: { kind: "issue", number: 1 }, random: "k3f9" })).toBe("issue-1-k3f9");
     expect(task("Fix login bug")).toBe("fix-login-bug-k3f9");
@@ -266,7 +266,7 @@ describe("run id", () => {
     expect(task(text)).toBe(id);
   });
 
-  test("a text without a single ASCII letter still gives a whole id (AIWG: ralph--2aee878f)", () => {
+  test("a text without an ASCII letter still gives a complete id (AIWG: ralph--2aee878f)", () => {
     expect(task("修复登录 🐛 — !!")).toBe("task-k3f9");
   });
 
@@ -327,7 +327,7 @@ describe("trailer", () => {
     );
   });
 
-  test("a squash names each run once; a value that is not a run id is no name", () => {
+  test("a squash names each run once; a value that is not a run id is ignored", () => {
     const text = "* a\n\nHoldfast-Run: r1\n\n* b\n\n  Holdfast-Run: r2\r\nHoldfast-Run: r1\nHoldfast-Run: ../x";
     expect(runTrailersOf(text)).toEqual(["r1", "r2"]);
   });

@@ -37,7 +37,7 @@ const after = (only: "files" | "conversation" | "state" | null, paths: readonly 
   planesAfterRestore({ only, paths, target, newest, at: AT });
 
 describe("planes after a restore, by scope", () => {
-  test("all: the target's, in a stage attempt of its own, with the conversation rewound", () => {
+  test("all: the target's, in a new stage attempt, with the conversation rewound", () => {
     const all = after(null);
     expect(all.context).toEqual(target.context);
     expect(all.conversation).toEqual({ ...target.conversation, rewound: "restore" });
@@ -77,7 +77,7 @@ describe("planes after a restore, by scope", () => {
   });
 
   test.each([null, "files", "conversation", "state"] as const)(
-    "%s: budget, effects and rights never go back",
+    "%s: budget, effects and rights are never restored",
     (only) => {
       const [then, now] = [target, newest].map((one, at) => ({
         ...one,

@@ -68,8 +68,8 @@ async function pinned(toy: TestWorktree, name: string): Promise<readonly string[
   });
 }
 
-describe("agents beside the run", () => {
-  test("three at once, each sees the run's files and nothing of the others; merged in order they are the run's", async () => {
+describe("agents in side worktrees", () => {
+  test("three in parallel, each sees the run's files and nothing of the others; merged in order they are the run's", async () => {
     const seen = nothing();
     const others: boolean[] = [];
     const toy = await started(sideBySide(seen, ["x", "y", "z"]), (task) => {
@@ -112,7 +112,7 @@ describe("agents beside the run", () => {
     expect(toy.logs.get("work x")).toEqual(["said in x"]);
   });
 
-  test("one that writes into the run's own worktree: that is saved, named and taken back, and nobody's change", async () => {
+  test("an agent that writes into the run's own worktree: its changes are saved, named and reverted", async () => {
     const seen = nothing();
     const toy = await started(sideBySide(seen, ["x", "y"]), (task, root) => {
       if (task.env["WHAT"] === "x") {
@@ -125,14 +125,14 @@ describe("agents beside the run", () => {
     expect([inRun(toy, "stray.txt"), inRun(toy, "a.txt")]).toEqual([null, "one\n"]);
     expect(seen.merges).toEqual(["x", "y"].map((name) => ({ kind: "merged", files: [`${name}.txt`] })));
     const notes = (await Array.fromAsync(toy.store.readJournal({ run: ID }))).filter(({ kind }) => kind === "note");
-    const [told] = notes.map(({ body }) => String(body["text"]));
-    expect(told).toMatch(/changed while only .*work x.*: a\.txt, stray\.txt\. It is saved as /);
-    const sequence = Number(/@(\d+)/.exec(told ?? "")?.[1]);
+    const [note] = notes.map(({ body }) => String(body["text"]));
+    expect(note).toMatch(/changed while only .*work x.*: a\.txt, stray\.txt\. It is saved as /);
+    const sequence = Number(/@(\d+)/.exec(note ?? "")?.[1]);
     const { planes } = await toy.store.getCheckpoint({ run: ID, sequence });
     expect(toy.tree.git("show", `${planes.files?.snapshot ?? ""}:stray.txt`)).toBe("from x\n");
   });
 
-  test("and a checkpoint is taken meanwhile, another is opened, or work is stopped: nothing of it is built on", async () => {
+  test("a checkpoint meanwhile, another side worktree or a stop: nothing is built on such changes", async () => {
     const seen: string[] = [];
     let save = (): Promise<void> => Promise.resolve();
     let opened = (): void => {};
@@ -169,7 +169,7 @@ describe("agents beside the run", () => {
     expect(toy.tree.git("ls-tree", "--name-only", newest?.planes.files?.tree ?? "")).toBe(".gitignore\na.txt\n");
   });
 
-  test("what was too large to be carried is named, on both sides", async () => {
+  test("files that are too large are named, on both sides", async () => {
     const seen = nothing();
     const toy = await started(sideBySide(seen, ["x"]), (task) => {
       expect(existsSync(join(task.cwd, "big"))).toBe(false);
@@ -185,7 +185,7 @@ describe("agents beside the run", () => {
     expect(inRun(toy, "big")).toBe("123456789");
   });
 
-  test("a conflict is a value that changes nothing; the side worktree stays until it is dropped, and can be gone on with", async () => {
+  test("a conflict is a value that changes nothing; the side worktree stays until it is dropped, and can be continued", async () => {
     const merges: SideWorktreeMerged[] = [];
     const toy = await started(
       async ({ sideWorktree, agent, mergeSideWorktree, dropSideWorktree }) => {
@@ -198,8 +198,8 @@ describe("agents beside the run", () => {
         for (const [at, one] of sideWorktrees.entries())
           merges.push(await mergeSideWorktree(`merge ${one.name}`, { sideWorktree: one, commit: commits[at] ?? "" }));
         const [, second] = sideWorktrees;
-        const mended = await agent({ ...CALL, name: "mend y", sideWorktree: second, env: { WHAT: "mended" } });
-        merges.push(await mergeSideWorktree("merge mended", { sideWorktree: second, commit: mended.commit ?? "" }));
+        const fixed = await agent({ ...CALL, name: "fix y", sideWorktree: second, env: { WHAT: "fixed" } });
+        merges.push(await mergeSideWorktree("merge fixed", { sideWorktree: second, commit: fixed.commit ?? "" }));
         const third = await sideWorktree("unused");
         await dropSideWorktree(third);
         expect(existsSync(third.root)).toBe(false);
@@ -207,7 +207,7 @@ describe("agents beside the run", () => {
       },
       (task) => {
         const name = task.env["WHAT"] ?? "";
-        if (name === "mended") {
+        if (name === "fixed") {
           expect(readFileSync(join(task.cwd, "a.txt"), "utf8")).toBe("y\n");
           writeFileSync(join(task.cwd, "a.txt"), "one\n");
           writeFileSync(join(task.cwd, "other.txt"), "y\n");
@@ -225,7 +225,7 @@ describe("agents beside the run", () => {
     expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
   });
 
-  test("one that is opened while another is merged has all of the merge or nothing of it", async () => {
+  test("a side worktree opened during a merge has all of the merge or nothing of it", async () => {
     const names = Array.from({ length: 12 }, (_, at) => `m${at}.txt`);
     const seen: string[] = [];
     const toy = await started(
@@ -261,7 +261,7 @@ describe("agents beside the run", () => {
     expect(toy.tree.read(".tmp/notes.txt")).toBe("mine\n");
   });
 
-  test("asked for wrongly, it is refused", async () => {
+  test("an invalid request is refused", async () => {
     const codes: unknown[] = [];
     const codeOf = (work: Promise<unknown>) =>
       work.then(
@@ -291,8 +291,8 @@ describe("agents beside the run", () => {
   });
 });
 
-describe("a call in a side worktree that was cut off", () => {
-  test("begins anew where it began; what it had half done stays pinned", async () => {
+describe("an interrupted call in a side worktree", () => {
+  test("starts again from its beginning; its partial work stays pinned", async () => {
     const seen = nothing();
     const stop = new AbortController();
     let calls = 0;
@@ -318,7 +318,7 @@ describe("a call in a side worktree that was cut off", () => {
     expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
   });
 
-  test("goes on with its session and its files where the agent can", async () => {
+  test("continues with its session and its files if the agent can", async () => {
     const seen = nothing();
     const sessions: (string | null)[] = [];
     const stop = new AbortController();
@@ -346,7 +346,7 @@ describe("a call in a side worktree that was cut off", () => {
     expect(seen.merges).toEqual([{ kind: "merged", files: ["half.txt"] }]);
   });
 
-  test("is tried again from where it began when the provider failed", async () => {
+  test("is tried again from its beginning when the provider failed", async () => {
     const seen = nothing();
     let tries = 0;
     const toy = await started(sideBySide(seen, ["x"]), (task) => {
@@ -362,7 +362,7 @@ describe("a call in a side worktree that was cut off", () => {
   });
 });
 
-test("an agent that deletes the folder it works in has failed, and the run goes on", async () => {
+test("an agent that deletes its working folder has failed, and the run continues", async () => {
   const reports: AgentReport[] = [];
   const work: StageFunction<State> = async ({ sideWorktree, agent, dropSideWorktree, mergeSideWorktree }) => {
     for (const attempt of ["1", "2"]) {
@@ -388,7 +388,7 @@ test("an agent that deletes the folder it works in has failed, and the run goes 
   expect(await toy.workspaces.sideWorktrees.list()).toEqual([]);
 });
 
-test("no checkpoint by the clock holds half of a merge", async () => {
+test("no timer checkpoint holds half of a merge", async () => {
   const toy = await started(sideBySide(nothing(), ["x"]), writeOwn);
   const timers = async () => (await toy.store.listCheckpoints({ run: ID, trigger: "timer" })).length;
   let meanwhile: number | undefined;
@@ -410,10 +410,10 @@ test("no checkpoint by the clock holds half of a merge", async () => {
   expect(meanwhile).toBe(0);
 });
 
-describe("a run that goes elsewhere", () => {
+describe("a run that is restored or forked", () => {
   const park = async ({ checkpoint }: StageContext<State>): Promise<void> => checkpoint({ trigger: "manual" });
 
-  test("restored to where a side worktree was open, it is made again and merged again", async () => {
+  test("restored to where a side worktree was open, it is created again and merged again", async () => {
     const seen = nothing();
     let calls = 0;
     const toy = await started(sideBySide(seen, ["x"], park), (task) => {
@@ -440,7 +440,7 @@ describe("a run that goes elsewhere", () => {
     ]);
   });
 
-  test("forked while a call was under way in a side worktree, the fork has a side worktree of its own and calls anew", async () => {
+  test("forked while a call ran in a side worktree, the fork has its own side worktree and calls again", async () => {
     const roots: string[] = [];
     const sessions: (string | null)[] = [];
     const stop = new AbortController();

@@ -42,7 +42,7 @@ describe("triggers", () => {
 
   const worked = { event: "worked", reason: "did it" };
 
-  test("before a call to the outside, when there is something that no checkpoint holds: files, values, what was said", async () => {
+  test("before an external call, if no checkpoint has the current files, values and conversation", async () => {
     for (const change of ["file", "value", "agent"] as const) {
       const toy = await startTestRunInWorktree();
       const triggers = await triggersOf(toy, async (context) => {
@@ -64,7 +64,7 @@ describe("triggers", () => {
     }
   });
 
-  test("where the newest checkpoint holds it all, none is taken, and the intent names that one", async () => {
+  test("if the newest checkpoint has all of it, none is taken, and the intent names that one", async () => {
     const toy = await startTestRunInWorktree();
     const triggers = await triggersOf(toy, async (context) => {
       await context.step("look", () => "plain steps are in the journal");
@@ -82,7 +82,7 @@ describe("triggers", () => {
     ]);
   });
 
-  test("before what is risky, in a step or outside; switched off, none", async () => {
+  test("before a risky operation, in a step or outside; switched off, none", async () => {
     for (const isOn of [true, false]) {
       const toy = await startTestRunInWorktree();
       const switches = { artifactComplete: true, beforeExternal: isOn, beforeRisky: isOn };
@@ -93,7 +93,7 @@ describe("triggers", () => {
         toy.file("a.txt", "another");
         await context.effect(sending({ risk: "push over main" }));
         toy.file("a.txt", "a third");
-        await context.effect(sending({ purpose: "tell" }));
+        await context.effect(sending({ purpose: "notify" }));
         return worked;
       });
       expect(triggers).toEqual(isOn ? ["before_risky", "automatic", "before_risky", "before_external"] : ["automatic"]);
@@ -102,7 +102,7 @@ describe("triggers", () => {
     }
   });
 
-  test("an artifact is complete when everything that was to be delivered is there", async () => {
+  test("an artifact is complete when all its files exist", async () => {
     const deliver = (root: string, ...names: readonly string[]): void => {
       for (const name of names) writeFileSync(join(root, name), name);
     };
@@ -123,7 +123,7 @@ describe("triggers", () => {
     expect(triggers).toEqual(["agent_complete", "artifact_complete", "automatic", "artifact_complete"]);
   });
 
-  test("what the process before found out is held by no checkpoint either: killed behind it, the one before the call is taken all the same", async () => {
+  test("results of an earlier process are in no checkpoint either: killed after them, the one before the call is still taken", async () => {
     for (const change of ["value", "agent", "graph"] as const) {
       const toy = await startTestRunInWorktree();
       const workflow = define(
@@ -163,7 +163,7 @@ describe("triggers", () => {
     }
   });
 
-  test("an intent and the checkpoint before it are one act: killed in between, both are there or neither, and it is done once", async () => {
+  test("an intent and the checkpoint before it commit atomically: killed in between, both exist or neither, and the effect happens once", async () => {
     for (const moment of ["before", "after"] as const) {
       let acts = 0;
       const toy = await startTestRunInWorktree();
@@ -186,7 +186,7 @@ describe("triggers", () => {
   });
 });
 
-describe("save unasked", () => {
+describe("requested checkpoints", () => {
   const asking = { run: ID, signal: new AbortController().signal, patienceMs: 60_000 };
 
   describe.each(WORK_STORES)("over the $name store", (kind) => {
@@ -199,7 +199,7 @@ describe("save unasked", () => {
       return { ...toy, adapters, ask };
     };
 
-    test("whoever asks while a stage works gets a checkpoint with all that is finished by then, once a request", async () => {
+    test("a request during a stage gets a checkpoint with all finished work, once per request", async () => {
       const { adapters, go, store, ask } = await start();
       const answers: unknown[] = [];
       const workflow = define({
@@ -226,10 +226,10 @@ describe("save unasked", () => {
       expect(await store.listSignals(ID)).toEqual([]);
     });
 
-    test("a holder on another host, one that answers nobody and one that cannot save are told apart", async () => {
+    test("a holder on another host, one that does not answer and one that cannot save are distinguished", async () => {
       const { adapters, store, ask } = await start();
       await begin(adapters, define({ work: worked }));
-      const lease = await store.takeLease({ run: ID, label: "somebody" });
+      const lease = await store.takeLease({ run: ID, label: "another" });
       expect(await ask({ adapters: { ...adapters, liveness: () => "unknown" } })).toMatchObject({ kind: "elsewhere" });
       expect(await ask({ patienceMs: 0 })).toMatchObject({ kind: "silent" });
       const failing = ask();
@@ -249,10 +249,10 @@ describe("save unasked", () => {
       expect(await ask({ adapters: { ...adapters, liveness: () => "dead" } })).toEqual({ kind: "free" });
     });
 
-    test("whoever gives up withdraws the request", async () => {
+    test("a requester that stops waiting withdraws the request", async () => {
       const { adapters, store, ask } = await start();
       await begin(adapters, define({ work: worked }));
-      await store.takeLease({ run: ID, label: "somebody" });
+      await store.takeLease({ run: ID, label: "another" });
       const controller = new AbortController();
       const asked = ask({ signal: controller.signal });
       while ((await store.listSignals(ID)).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -261,7 +261,7 @@ describe("save unasked", () => {
       expect(await store.listSignals(ID)).toEqual([]);
     });
 
-    test("requests to earlier holders are removed, also those they had taken, and only the holder's own is answered", async () => {
+    test("requests to earlier holders are removed, also taken ones, and only the holder's own is answered", async () => {
       const { adapters, go, store } = await start();
       const workflow = define({
         work: async ({ step }) => {
@@ -284,7 +284,7 @@ describe("save unasked", () => {
       expect(manual.map(({ name }) => name)).toEqual(["own"]);
     });
 
-    test("saved by hand after a kill, what was finished since the last checkpoint stays finished", async () => {
+    test("saved by hand after a kill, work finished since the last checkpoint stays finished", async () => {
       const { adapters, go, crash, store } = await start();
       const runs: string[] = [];
       const workflow = define({
@@ -308,7 +308,7 @@ describe("save unasked", () => {
       expect(runs).toEqual(["a", "b"]);
     });
 
-    test("by the clock: also between steps, and not when nothing has happened since", async () => {
+    test("by the timer: also between steps, and not without changes", async () => {
       const { adapters, go, store } = await start();
       const timers = async () => (await store.listCheckpoints({ run: ID, trigger: "timer" })).length;
       const until = async (count: number) => {
@@ -331,7 +331,7 @@ describe("save unasked", () => {
       expect(idle).toBe(2);
     });
 
-    test("a session that is over waits with its checkpoint, and the next one goes on", async () => {
+    test("a session at its time limit waits with its checkpoint, and the next one continues", async () => {
       const { adapters, go, store } = await start();
       const runs: string[] = [];
       const workflow = define({

@@ -106,7 +106,7 @@ async function withToy(work: (toy: TestRun) => Promise<void>): Promise<void> {
   }
 }
 
-test("the state in memory is what the stored entries load as, at every commit of any workflow, killed anywhere", async () => {
+test("the state in memory equals the fold of the stored entries, at every commit of any workflow, killed anywhere", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(act, { minLength: 1, maxLength: 8 }),
@@ -138,7 +138,7 @@ function recordsIn(acts: readonly Act[]): number {
   );
 }
 
-test("a store that writes another thing than it was given is noticed at the next commit", async () => {
+test("a store that writes other data than it was given is detected at the next commit", async () => {
   await withToy(async (toy) => {
     const workflow = workflowOf([{ kind: "step" }], 1);
     await begin(toy.adapters, workflow);

@@ -50,12 +50,12 @@ test("steps that finished since the checkpoint answer beside those in it", () =>
   expect(fold(finished("b", 2)).position.stageAttempt).toMatchObject({ number: 3, steps: { a: "kept", b: 2 } });
 });
 
-test("a failed try is counted until the step is finished: a restart does not refill it", () => {
+test("a failed attempt is counted until the step is finished: a restart does not reset it", () => {
   expect(fold(failed("b"), failed("b")).position.stageAttempt.failures).toEqual({ b: 2 });
   expect(fold(failed("b"), failed("b"), finished("b")).position.stageAttempt.failures).toEqual({});
 });
 
-test("a step begun and not ended is running, and knows where its files go back to", () => {
+test("a started step without an end is running, and has the checkpoint of its files", () => {
   const { stageAttempt } = fold(started("b", 30), started("c")).position;
   expect(stageAttempt.running).toEqual({
     b: { files: true, estimate: amounts(30), base: 5 },
@@ -64,7 +64,7 @@ test("a step begun and not ended is running, and knows where its files go back t
   expect(fold(started("b"), finished("b"), started("c"), failed("c")).position.stageAttempt.running).toBeUndefined();
 });
 
-test("reservations are settled by what the call took; a try that died counts as it was reserved", () => {
+test("reservations are settled by the usage of the call; an attempt that died counts as reserved", () => {
   expect(fold(started("b", 30), finished("b", 1, 12)).position.budget).toMatchObject({
     spent: amounts(12),
     reserved: amounts(0),
@@ -86,7 +86,7 @@ test("an agent's session is kept until its step is finished", () => {
   expect(fold(session("b", "s1"), finished("b")).position.stageAttempt.sessions).toBeUndefined();
 });
 
-test("with newer checkpoints that cannot be used, only spending is taken over, under a number never given", () => {
+test("with newer unusable checkpoints, only spending is taken over, under an unused number", () => {
   const { position, fellBack } = fold(
     finished("b", 2, 12),
     ["stage.entered", { stageAttempt: 4, stage: "next", iteration: 1 }],
@@ -98,7 +98,7 @@ test("with newer checkpoints that cannot be used, only spending is taken over, u
   expect(position.budget.spent).toEqual(amounts(17));
 });
 
-test("a body that cannot be read is corrupt, with entry and path", () => {
+test("an unreadable body is corrupt, with entry and path", () => {
   expect(() => fold(["step.finished", { stageAttempt: 3, step: "b" }])).toThrow(/Journal entry 10 .*\/result/);
 });
 
@@ -128,7 +128,7 @@ test("a checkpoint in the middle changes nothing: folding in two parts is foldin
   );
 });
 
-test("nothing reserved or spent gets lost: what was paid and what is quarantined never shrinks", () => {
+test("nothing reserved or spent is lost: paid and quarantined amounts never shrink", () => {
   fc.assert(
     fc.property(fc.array(anyLine), (lines) => {
       let before = 0;
@@ -177,7 +177,7 @@ test("a graph is its checkpoint's, moved by the entries after it; another stage 
   expect(fold(set, moved(3, "start"), ["checkpoint", {}]).position.graph).toBeNull();
 });
 
-test("a lost call counts as reserved until it is known what it took; one that had finished is under way again", () => {
+test("a lost call counts as reserved until its usage is known; one that had finished is running again", () => {
   const dead = [started("b", 30), resumed()];
   expect(fold(...dead).position.stageAttempt).toMatchObject({ lost: { b: { estimate: amounts(30), base: 5 } } });
   expect(fold(...dead).position.stageAttempt.running).toBeUndefined();
@@ -197,7 +197,7 @@ test("a lost call counts as reserved until it is known what it took; one that ha
   expect(fold(started("b", 30), resumed(false)).position.stageAttempt.lost).toBeUndefined();
 });
 
-test("an interrupted call is paid for by what it reported, and stays under way until the run is resumed", () => {
+test("an interrupted call is paid by its reported usage, and stays running until the run is resumed", () => {
   const stopped = fold(started("b", 30), [
     "step.interrupted",
     { stageAttempt: 3, step: "b", spent: amounts(4) },
@@ -206,7 +206,7 @@ test("an interrupted call is paid for by what it reported, and stays under way u
   expect(stopped.stageAttempt.running).toEqual({ b: { files: true, estimate: amounts(0), base: 5, settled: true } });
 });
 
-test("the first session after going back ends that; one in a side worktree does not", () => {
+test("the first session after a rewind completes it; one in a side worktree does not", () => {
   const planes = {
     ...emptyPlanes({ workflow: "w" }),
     position: start,
@@ -259,7 +259,7 @@ test("a checkpoint of a state loads as that state, with what was observed", () =
   );
 });
 
-test("an entry that cannot follow leaves the state as it is", () => {
+test("an invalid entry leaves the state unchanged", () => {
   const { state } = fold(finished("b", 2));
   const before = JSON.stringify(state);
   const [entry] = entries([["effect.settled", { key: "k", outcome: "failed", reason: "no" }]]);

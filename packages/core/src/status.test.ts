@@ -87,7 +87,7 @@ describe("run fold", () => {
     });
   });
 
-  test("a body that cannot be read is corrupt, with entry and path; it is never guessed at", () => {
+  test("an unreadable body is corrupt, with entry and path; it is never guessed", () => {
     const bad: Line = ["run.ended", { outcome: "failed" }];
     expect(() => foldRun(journal([["note"], bad]))).toThrow(/Journal entry 2 of run issue-42-k3f9.*\/reason/);
     expect(() => foldRun(journal([["run.waiting", { for: "moon", reason: "", until: null }]]))).toThrow(/\/for/);
@@ -132,7 +132,7 @@ describe("run fold", () => {
     );
   });
 
-  test("a fold that was kept is read back as it was, and anything else is corrupt", () => {
+  test("a stored fold is read back unchanged, and anything else is corrupt", () => {
     fc.assert(
       fc.property(fc.array(anyLine), (lines) => {
         const fold = foldRun(journal(lines));
@@ -145,7 +145,7 @@ describe("run fold", () => {
     expect(() => parseRunFold({ state: { kind: "active" } }, "The fold")).toThrow(/unfinishedRestore/);
   });
 
-  test("whoever keeps the fold may pass over every kind that does not concern the run", () => {
+  test("a consumer of the fold may skip every kind that does not concern the run", () => {
     for (const kind of [...ENTRY_KINDS, "x.own"] as const)
       if (!RUN_KINDS.has(kind)) expect(stepRun(NEW_RUN, { ...anEntry, kind })).toBe(NEW_RUN);
     fc.assert(
@@ -237,7 +237,7 @@ describe("run status", () => {
     const kinds = (keep: (facts: StatusFacts) => boolean): ReadonlySet<string> =>
       new Set(only(keep).map(({ kind }) => kind));
 
-    test("an end is an end, whatever the holder and the signal", () => {
+    test("an end is an end, for any holder and signal", () => {
       expect(kinds(({ state }) => state.kind === "done")).toEqual(new Set(["done"]));
       expect(kinds(({ state }) => state.kind === "aborted")).toEqual(new Set(["aborted"]));
       expect(kinds(({ state }) => state.kind === "failed")).toEqual(new Set(["failed"]));
@@ -258,7 +258,7 @@ describe("run status", () => {
       }
     });
 
-    test("a process that hangs or is stopped is running and says so; a heartbeat from the future is none", () => {
+    test("a hanging or stopped process is running with that detail; a heartbeat from the future is ignored", () => {
       for (const { facts, status } of judged) {
         if (facts.manual || isEnded(facts.state) || facts.holder?.liveness !== "alive") continue;
         const { suspended, lease } = facts.holder;
@@ -269,7 +269,7 @@ describe("run status", () => {
       }
     });
 
-    test("a run is crashed only if its process is gone, or on another host and long silent", () => {
+    test("a run is crashed only if its process is gone, or on another host without a recent heartbeat", () => {
       for (const { facts, status } of judged) {
         if (status.kind !== "crashed") continue;
         expect(facts.holder?.liveness).toBe(status.certain ? "dead" : "unknown");
@@ -321,12 +321,12 @@ describe("run status", () => {
       expect(new Set(judged.map(({ status }) => status.kind))).toEqual(new Set(STATUS_KINDS));
     });
 
-    test("whatever is at work cannot be resumed, and the other way round", () => {
+    test("a run with a live process cannot be resumed, and any other can", () => {
       for (const { status } of judged) expect(isHeld(status) && isResumable(status)).toBe(false);
     });
   });
 
-  test("time alone makes no dead process alive, and no living one dead", () => {
+  test("time alone changes neither a dead process to alive nor a live one to dead", () => {
     fc.assert(
       fc.property(fc.constantFrom(...all), fc.integer({ min: -1_000_000, max: 1_000_000 }), (facts, later) => {
         const [now, then] = [statusOf(facts), statusOf({ ...facts, now: NOW + later })];

@@ -9,7 +9,7 @@ import type { StageFunction } from "./workflow.ts";
 
 const FILES = { changesFiles: true };
 
-test("a step that changes files: its result and the files are one commit; failed or killed, the files go back", async () => {
+test("a step that changes files: its result and the files are one commit; failed or killed, the files are put back", async () => {
   const { adapters, go, crash, workspace, file, store } = await startTestRunInWorktree();
   const runs: string[] = [];
   let fails = true;
@@ -44,7 +44,7 @@ test("a step that changes files: its result and the files are one commit; failed
   );
 });
 
-test("killed in the step, then when the files were back and nobody had written it, then in the step again: it is done once", async () => {
+test("killed in the step, then after the files were put back but not recorded, then in the step again: it is done once", async () => {
   const { adapters, go, crash, workspace, file, store } = await startTestRunInWorktree();
   const work: StageFunction<State> = async ({ step }) => {
     const add = (): null => {
@@ -69,7 +69,7 @@ test("killed in the step, then when the files were back and nobody had written i
   expect((await store.getRun(ID))?.unfinishedRestore).toBeNull();
 });
 
-test("a step that moved the branch is not undone under its feet", async () => {
+test("a step that moved the branch is not reverted", async () => {
   const { adapters, go, crash, workspace, file, tree } = await startTestRunInWorktree();
   const heads: string[] = [];
   const work: StageFunction<State> = async ({ step }) => {
@@ -96,7 +96,7 @@ test("a step that moved the branch is not undone under its feet", async () => {
   expect(tree.git("status", "--porcelain")).toBe("");
 });
 
-test("files of an earlier checkpoint come back once, wherever the process dies", async () => {
+test("files of an earlier checkpoint are restored once, wherever the process dies", async () => {
   const wanted = new Set<string>();
   for (let at = 1, how = "died"; how === "died"; at += 1) {
     const { adapters, go, crash, workspace, file, store } = await startTestRunInWorktree();
@@ -158,7 +158,7 @@ test("a fork restores the files of a checkpoint of its parent, wherever the proc
   }
 });
 
-test("a checkpoint that cannot be used is passed over aloud: the run goes on before it, and its files too", async () => {
+test("an unusable checkpoint is skipped and reported: the run continues before it, and so do its files", async () => {
   const { adapters, go, workspace, file, store } = await startTestRunInWorktree();
   const runs: string[] = [];
   let parks = true;
@@ -184,13 +184,13 @@ test("a checkpoint that cannot be used is passed over aloud: the run goes on bef
   expect(stageAttempts).toEqual([1, 3, 4]);
 });
 
-test("after a restore no stage attempt has a number that was given: old effects are not taken for new ones", async () => {
+test("after a restore every stage attempt has a new number: old effects are not mistaken for new ones", async () => {
   const { adapters, go, workspace } = await startTestRunInWorktree();
   const keys: string[] = [];
   const work: StageFunction<State> = async ({ effect }) => {
     await effect({
-      purpose: "tell",
-      kind: "toy.tell",
+      purpose: "notify",
+      kind: "toy.notify",
       target: "outside",
       payload: null,
       lookUp: async () => ({ kind: "absent" }),
@@ -211,10 +211,10 @@ test("after a restore no stage attempt has a number that was given: old effects 
   await handle.close();
   parks = false;
   expect(await go(workflow)).toMatchObject({ kind: "done" });
-  expect(keys).toEqual([`${ID}/work/tell.1`, `${ID}/work/tell.3`]);
+  expect(keys).toEqual([`${ID}/work/notify.1`, `${ID}/work/notify.3`]);
 });
 
-test("a run whose worktree is gone does not go on silently without its files", async () => {
+test("a run whose worktree is missing does not continue silently without its files", async () => {
   const { adapters, go, workspace, workspaces } = await startTestRunInWorktree();
   const workflow = define({ work: worked });
   await begin(adapters, workflow, workspace);

@@ -65,7 +65,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect(await valuesOf(toy)).toEqual({ seen: ["a", "b"] });
   });
 
-  test("a checkpoint by somebody without the workflow carries what is not reduced yet", async () => {
+  test("a checkpoint by a caller without the workflow keeps the events that are not reduced yet", async () => {
     const toy = await start();
     let stop = true;
     const work: StageFunction<State> = async (context) => {
@@ -85,7 +85,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect((await toy.store.latest(ID))?.planes.position.stageAttempt.unreduced).toBeUndefined();
   });
 
-  test("a checkpoint taken by hand between two lives, and a restore's own, keep what was finished since the one before", async () => {
+  test("a checkpoint taken by hand between two processes, and a restore's own, keep the work finished since the one before", async () => {
     for (const how of ["save", "restore"] as const) {
       const toy = await start();
       let stop = true;
@@ -112,7 +112,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     }
   });
 
-  test("fallen back behind a damaged checkpoint, values and steps fit together again", async () => {
+  test("after a fallback from a damaged checkpoint, values and steps are consistent again", async () => {
     const toy = await start();
     let stop = true;
     const work: StageFunction<State> = async (context) => {
@@ -134,7 +134,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect(await valuesOf(toy)).toEqual({ seen: ["a", "b", "c"] });
   });
 
-  test("events of one turn are all there, in their order", async () => {
+  test("events of one turn are all recorded, in their order", async () => {
     const toy = await start();
     const names = Array.from({ length: 20 }, (_, n) => `n${n}`);
     const workflow = define(
@@ -151,7 +151,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     expect(await valuesOf(toy)).toEqual({ seen: names });
   });
 
-  test("without a reducer it is refused; with one gone, the run is not gone on with", async () => {
+  test("without a reducer it is refused; with the reducer removed, the run is not continued", async () => {
     const toy = await start();
     const work: StageFunction<State> = async (context) => {
       await context.record("a", "a");

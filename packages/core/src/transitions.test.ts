@@ -20,7 +20,7 @@ describe("transition", () => {
     attempts: { a: 1 },
   });
 
-  test("an unknown stage is told before an unknown event, and that before a missing pair", () => {
+  test("an unknown stage is reported before an unknown event, and that before a missing pair", () => {
     expect(() => nextStage(shape, "wrok", "nothing")).toThrow('no stage "wrok"');
     expect(() => nextStage(shape, "work", "worke")).toThrow('no event "worke"');
     expect(() => nextStage(shape, "work", "passed")).toThrow("no transition for work+passed");
@@ -29,15 +29,15 @@ describe("transition", () => {
     );
   });
 
-  test("names that every object has are no rows and no pairs", () => {
+  test("names that every object inherits are not rows or pairs", () => {
     expect(() => nextStage(shape, "constructor", "worked")).toThrow("no transition");
     expect(() => nextStage(shape, "work", "toString")).toThrow("no transition");
   });
 
-  test("feedback stays unless the stage says otherwise, and null takes it away", () => {
-    const position = { ...at("work"), feedback: "mend it", score: 60 };
+  test("feedback stays unless the stage sets it, and null removes it", () => {
+    const position = { ...at("work"), feedback: "fix it", score: 60 };
     expect(transition(shape, position, { event: "worked", reason: "r" })).toMatchObject({
-      feedback: "mend it",
+      feedback: "fix it",
       score: 60,
     });
     expect(transition(shape, position, { event: "worked", reason: "r", feedback: null, score: 0 })).toMatchObject({
@@ -46,7 +46,7 @@ describe("transition", () => {
     });
   });
 
-  test("any walk stays in the table; counters are kept, and nothing finished is carried over", () => {
+  test("any walk stays in the table; counters are kept, and finished steps are not", () => {
     const anyEvents = fc.array(fc.constantFrom(...shape.events));
     fc.assert(
       fc.property(anyEvents, (events) => {
@@ -88,7 +88,7 @@ describe("workflow check", () => {
     () =>
       checkWorkflow({ shape: { ...sound, ...change }, functions, required });
 
-  test("a sound workflow passes, with a function for an end too", () => {
+  test("a valid workflow passes, also with a function for an end", () => {
     expect(check({})).not.toThrow();
     expect(check({}, ["work", "fatal"], [["work", "worked"]])).not.toThrow();
   });
@@ -127,7 +127,7 @@ describe("workflow check", () => {
     );
   });
 
-  test("everything that is wrong is told at once", () => {
+  test("all problems are reported at once", () => {
     expect(check({ initial: "start", version: 0 }, [])).toThrow(
       /version must be .*; unknown stage: start; stage without a function: work/,
     );

@@ -133,7 +133,7 @@ describe.each([
     expect(thrown).toMatchObject({ code: "NOT_JSON", data: { path } });
   });
 
-  test("nothing that JSON can carry, down to the deepest level", () => {
+  test("accepts anything that JSON can represent, down to the deepest level", () => {
     expect(() => act(nested(MAX_DEPTH))).not.toThrow();
     expect(() => act(Object.assign(Object.create(null), { a: 1 }))).not.toThrow();
   });
@@ -168,7 +168,7 @@ function hasUnshared(next: Json, previous: Json, known = containersOf(previous))
 }
 
 describe("capture", () => {
-  test("equals the value, is deeply frozen, and ignores what happens to the live one", TIMEOUT, () => {
+  test("equals the value, is deeply frozen, and ignores later changes of the live one", TIMEOUT, () => {
     fc.assert(
       fc.property(arbitraryJson(), arbitraryEdits(), (live, edits) => {
         const before = canonicalJson(live);
@@ -266,7 +266,7 @@ describe("capture", () => {
     expect(() => capture(getter, previous)).toThrow(/\/c/u);
   });
 
-  test("what has the keys of the previous value and is not plain is refused", () => {
+  test("a value with the keys of the previous value that is not plain is refused", () => {
     const previous = capture({ a: {}, list: [1] });
     expect(() => capture({ a: new Map([["b", 1]]), list: [1] }, previous)).toThrow(/\/a/u);
     expect(() => capture({ a: { [Symbol("b")]: 1 }, list: [1] }, previous)).toThrow(/\/a/u);
@@ -287,15 +287,15 @@ describe("capture of a changed list", () => {
     ["append", [...row(0, 200), ...row(900, 903)], 200],
     ["cut at the end", row(0, 150), 150],
     ["one replaced", [...row(0, 80), ...row(900, 901), ...row(81, 200)], 199],
-    ["none of it left", row(5000, 5200), 0],
-  ])("%s shares what stayed in its place", (_name, live, expected) => {
+    ["nothing left", row(5000, 5200), 0],
+  ])("%s shares the elements that stayed in place", (_name, live, expected) => {
     const previous = capture(row(0, 200));
     const next = capture(live, previous);
     expect(next).toEqual(live);
     expect(shared(next, previous)).toBe(expected);
   });
 
-  test("frozen copies inside a live value are taken as they are, wherever they stand", () => {
+  test("frozen copies inside a live value are used unchanged, wherever they are", () => {
     const part = capture(row(0, 50));
     const whole = capture({ deep: [{ part }] }) as { deep: [{ part: Json }] };
     expect(whole.deep[0].part).toBe(part);

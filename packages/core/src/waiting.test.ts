@@ -14,7 +14,7 @@ const work: StageFunction<State> = async ({ agent }) => {
 const workflow = define({ work });
 const usage = { inputTokens: 1000, outputTokens: 100, cachedTokens: 400, microUsd: null };
 
-test("tokens that no agent puts a price on have that of the table", async () => {
+test("tokens without a price of the agent have the price of the table", async () => {
   const { adapters, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
   await begin(adapters, workflow, workspace);
   reports.length = 0;
@@ -26,7 +26,7 @@ test("tokens that no agent puts a price on have that of the table", async () => 
   expect(spent).toEqual({ tokens: 2200, microUsd: 2 * each, milliseconds: expect.any(Number) });
 });
 
-test("a limit on money without a price is said not to hold, once, and the others hold", async () => {
+test("a limit on money without a price is reported as not enforced, once, and the others are enforced", async () => {
   const { adapters, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
   await beginRun({ adapters, workflow, ...given, workspace, limit: { microUsd: 1_000_000, tokens: 1_100 } });
@@ -38,14 +38,14 @@ test("a limit on money without a price is said not to hold, once, and the others
     reason: "The budget is used up: 1100 of 1100 tokens",
   });
   const text = /^The limit on money cannot be kept: what toy:big costs is not known .* the limit on tokens holds$/;
-  const told = heard.filter((event) => event.kind === "budget" && text.test(event.text));
-  expect(told).toHaveLength(1);
+  const notices = heard.filter((event) => event.kind === "budget" && text.test(event.text));
+  expect(notices).toHaveLength(1);
   const journal = await Array.fromAsync(store.readJournal({ run: ID }));
   expect(journal.filter(({ kind, body }) => kind === "note" && text.test(String(body["text"])))).toHaveLength(1);
   expect((await store.latest(ID))?.planes.position.budget.spent).toMatchObject({ microUsd: 0, unpriced: 1 });
 });
 
-test("it is said once in a run, also over a kill; with no other limit that is said too", async () => {
+test("it is reported once per run, also after a kill; without another limit that is reported too", async () => {
   const { adapters, store, go, crash, workspace } = await startTestRunInWorktree(() => ({ usage }));
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
   await beginRun({ adapters, workflow, ...given, workspace, limit: { microUsd: 1_000_000 } });

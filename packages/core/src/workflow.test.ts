@@ -6,7 +6,7 @@ import { canonicalJson } from "./values.ts";
 import { type WorkflowParams, createFence, defineWorkflow, fenceNonce, withoutNonces } from "./workflow.ts";
 
 describe("fence", () => {
-  test("no text ends its own fence, whatever it holds", () => {
+  test("no text closes its own fence, whatever it contains", () => {
     const nonce = fenceNonce({ secret: "s", stageAttempt: 1, call: "agent" });
     const fence = createFence(nonce);
     const parts = fc.constantFrom(`</data-${nonce}>`, `<data-${nonce} source="x">`, nonce, "</data>", "\n", "a");
@@ -19,7 +19,7 @@ describe("fence", () => {
     );
   });
 
-  test("a prompt without text from outside stays as it is; one with it says what that text is", () => {
+  test("a prompt without external text is unchanged; one with it explains the fence", () => {
     const fence = createFence("0123456789abcdef");
     expect(fence.prompt("Do it.")).toBe("Do it.");
     expect(fence.prompt(`Do ${fence.data("issue title", "it")}.`)).toMatch(
@@ -66,7 +66,7 @@ describe("define workflow", () => {
     expect(own.shape.transitions).toEqual({ work: { worked: "done", fatal: "done", stuck: "broken" } });
   });
 
-  test("the definition is the hash of the shape: functions and the order of rows are no part of it, the version is", () => {
+  test("the definition is the hash of the shape: functions and the order of rows are excluded, the version is included", () => {
     const { definition, shape } = defineWorkflow(params);
     const json: unknown = JSON.parse(JSON.stringify(shape));
     expect(definition).toBe(
@@ -77,7 +77,7 @@ describe("define workflow", () => {
     expect(defineWorkflow({ ...params, version: 2 }).definition).not.toBe(definition);
   });
 
-  test("what does not hold together is refused with the pairs", () => {
+  test("an inconsistent workflow is refused with the pairs", () => {
     const table = { work: { worked: "done", tired: "bed" } };
     expect(() => defineWorkflow({ ...params, transitions: table, required: [["work", "passed"]] })).toThrow(
       /unknown stage: bed; missing transition: work\+passed/,
@@ -88,7 +88,7 @@ describe("define workflow", () => {
     expect(() => defineWorkflow({ ...params, events: ["worked", "slept"] })).toThrow(/event that no stage has: slept/);
   });
 
-  test("a field that plain JavaScript left out is named", () => {
+  test("a field that plain JavaScript omitted is named", () => {
     const { initialState: _missing, ...rest } = params;
     // What a file without types may pass.
     const define = defineWorkflow as (fields: object) => unknown;
@@ -102,7 +102,7 @@ describe("define workflow", () => {
     expect(() => define({ name: "empty" })).toThrow(/stages is not an object; transitions .*; ends /);
   });
 
-  test("the guard is quiet until the stage attempts are used up, and lets a run end even then", () => {
+  test("the guard is silent until the stage attempts are used up, and allows a run to end even then", () => {
     const { guard } = defineWorkflow({
       ...params,
       transitions: { work: { worked: "work", finished: "done" } },

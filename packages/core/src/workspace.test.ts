@@ -17,7 +17,7 @@ const called = (name: string, from: string, commit: string): Json => ({
 });
 
 describe("a key", () => {
-  test("is safe in a path, and another one for every other name", () => {
+  test("is safe in a path, and different for every name", () => {
     fc.assert(
       fc.property(fc.string({ minLength: 1 }), fc.string({ minLength: 1 }), (one, other) => {
         expect(sideWorktreeKey(one)).toMatch(/^[a-z0-9][a-z0-9-]{0,62}$/);
@@ -41,12 +41,12 @@ describe("the side worktrees of a stage attempt", () => {
     ["plain", 1],
   ];
 
-  test("are open until they are closed, and need their commits as long", () => {
+  test("are open until they are closed, and need their commits that long", () => {
     expect([...openSideWorktrees(steps)]).toEqual(["y"]);
     expect([...neededSideWorktree(steps)].toSorted()).toEqual(["b2", "c2", "c3"]);
   });
 
-  test("hold what the last call in them came to, in whatever order the steps stand", () => {
+  test("hold the result of the last call in them, in any order of steps", () => {
     fc.assert(
       fc.property(fc.shuffledSubarray([...steps], { minLength: steps.length }), (shuffled) => {
         expect(sideWorktreeTip(shuffled, { name: "y", base: "b2" })).toBe("c3");
@@ -66,7 +66,7 @@ describe("the side worktrees of a stage attempt", () => {
   });
 });
 
-test("calls in side worktrees are forgotten where a run goes back; the run's own are not", () => {
+test("calls in side worktrees are forgotten when a run is restored; the run's own are not", () => {
   const step = { files: false, estimate: null, base: 1 };
   const stageAttempt = {
     number: 2,

@@ -72,8 +72,8 @@ async function everything(store: Store): Promise<string> {
 }
 
 type Verdict =
-  | { readonly kind: "told"; readonly problems: readonly Problem[] }
-  /** Not told, and everything reads as it was: the damaged byte means nothing. */
+  | { readonly kind: "reported"; readonly problems: readonly Problem[] }
+  /** Not reported, and all data reads unchanged: no data depends on the damaged byte. */
   | { readonly kind: "unused" }
   | { readonly kind: "silent"; readonly what: string };
 
@@ -83,14 +83,14 @@ async function judge(directory: string, healthy: string): Promise<Verdict> {
   try {
     store = await openSqliteStore({ directory });
   } catch (error) {
-    if (error instanceof HoldfastError) return { kind: "told", problems: [] };
+    if (error instanceof HoldfastError) return { kind: "reported", problems: [] };
     throw error;
   }
   try {
     const events = await collect(store.verify());
     const problems = events.flatMap((event) => (event.kind === "problem" ? [event.problem] : []));
     expect(events.at(-1)).toMatchObject({ kind: "summary", ok: problems.length === 0 });
-    if (problems.length > 0) return { kind: "told", problems };
+    if (problems.length > 0) return { kind: "reported", problems };
     const now = await everything(store);
     return now === healthy ? { kind: "unused" } : { kind: "silent", what: "what is read differs" };
   } catch (error) {
@@ -101,13 +101,13 @@ async function judge(directory: string, healthy: string): Promise<Verdict> {
   }
 }
 
-test("no flipped bit in the database passes unnoticed", async () => {
+test("every flipped bit in the database is detected", async () => {
   const directory = join(scratchDirectory(onTestFinished), "store");
   const healthy = await populate(directory);
   expect(await judge(directory, healthy)).toEqual({ kind: "unused" });
   const original = readFileSync(layoutOf(directory).database);
   const samples = full ? 3000 : 120;
-  let told = 0;
+  let reported = 0;
   let seed = 12345;
   const silent: string[] = [];
   for (let i = 0; i < samples; i++) {
@@ -122,11 +122,11 @@ test("no flipped bit in the database passes unnoticed", async () => {
     cpSync(directory, copy, { recursive: true });
     writeFileSync(layoutOf(copy).database, bytes);
     const verdict = await judge(copy, healthy);
-    if (verdict.kind === "told") told += 1;
+    if (verdict.kind === "reported") reported += 1;
     if (verdict.kind === "silent") silent.push(`page ${page + 1}, byte ${at % 4096}: ${verdict.what}`);
   }
   expect(silent).toEqual([]);
-  expect(told).toBeGreaterThan(samples / 4);
+  expect(reported).toBeGreaterThan(samples / 4);
 });
 
 /** Changes made with SQLite itself, as a user with a database tool would. */
@@ -219,8 +219,8 @@ test("every change made with a database tool is named, and what can be trusted i
     db.exec(sql);
     db.close();
     const verdict = await judge(copy, healthy);
-    expect(`${name}: ${verdict.kind}`).toBe(`${name}: told`);
-    if (verdict.kind !== "told" || verdict.problems.length === 0) continue;
+    expect(`${name}: ${verdict.kind}`).toBe(`${name}: reported`);
+    if (verdict.kind !== "reported" || verdict.problems.length === 0) continue;
     const { says, ...fields } = expected;
     const match = verdict.problems.find(
       (problem) =>
@@ -231,7 +231,7 @@ test("every change made with a database tool is named, and what can be trusted i
   }
 });
 
-test("a damaged pause still pauses, a damaged request is for no holder, and both can be removed", async () => {
+test("a damaged pause still pauses, a damaged request has no holder, and both can be removed", async () => {
   const directory = join(scratchDirectory(onTestFinished), "store");
   await populate(directory);
   const db = new DatabaseSync(layoutOf(directory).database);
@@ -249,7 +249,7 @@ test("a damaged pause still pauses, a damaged request is for no holder, and both
   expect(await store.listSignals()).toEqual([]);
 });
 
-test("a damaged checkpoint is not returned; the newest whole one is named", async () => {
+test("a damaged checkpoint is not returned; the newest intact one is named", async () => {
   const directory = join(scratchDirectory(onTestFinished), "store");
   await populate(directory);
   const db = new DatabaseSync(layoutOf(directory).database);

@@ -39,7 +39,7 @@ beforeAll(async () => {
   await store.close();
 });
 
-test("with any page wiped out: only errors of ours, verify runs to its end, and nothing damaged is shown as whole", async () => {
+test("with any page zeroed: only HoldfastErrors, verify completes, and no damaged data is shown as intact", async () => {
   const pages = readFileSync(layoutOf(whole).database).length / PAGE;
   // The first ones are the roots of the tables, one each; behind them every tenth of the leaves will do.
   const chosen = Array.from({ length: pages }, (_, page) => page).filter((page) => page < 18 || page % 10 === 0);

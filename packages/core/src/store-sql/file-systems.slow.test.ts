@@ -23,7 +23,7 @@ const canMount = inNamespace("mount -t tmpfs tmpfs /mnt", []).ok;
 const child = (name: string): string => join(import.meta.dirname, "../../../test-support/src/store-processes", name);
 
 describe.skipIf(!canMount)("a store on file systems of their own (skipped where mounting is not permitted)", () => {
-  test("a full disk refuses cleanly, everything acknowledged is there, and a signal is sent with the help of the reserve", () => {
+  test("a full disk refuses cleanly, all acknowledged data is kept, and a signal is sent with the help of the reserve", () => {
     const mount = scratchDirectory(onTestFinished);
     for (const size of ["300k", "700k", "1500k"]) {
       const script = `mount -t tmpfs -o size=${size} tmpfs "$1"; exec "$2" "$3" "$1/store"`;

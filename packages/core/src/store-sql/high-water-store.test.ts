@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
 });
 
-test("when a commit is answered it stands in the mark", async () => {
+test("an acknowledged commit is in the mark", async () => {
   const { directory, store } = await opened();
   const lease = await leasedRun(store);
   for (let n = 0; n < 3; n++) {
@@ -28,7 +28,7 @@ test("when a commit is answered it stands in the mark", async () => {
   expect(seen.map((one) => one?.hash)).toEqual(both.map(({ head }) => head));
 });
 
-test("the log of a killed writer cannot be cut unnoticed", async () => {
+test("a truncated log of a killed writer is detected", async () => {
   const { directory, store } = await opened();
   const lease = await leasedRun(store);
   for (let n = 0; n < 3; n++) await save(store, lease);
@@ -41,7 +41,7 @@ test("the log of a killed writer cannot be cut unnoticed", async () => {
   await expect(openSqliteStore({ directory: left })).rejects.toMatchObject({ code: "STORE_CUT" });
 });
 
-test("with its newest record torn the mark still shows a database that was cut", async () => {
+test("with its newest record torn, the mark still shows a truncated database", async () => {
   const { directory, store } = await opened();
   const lease = await leasedRun(store);
   for (let n = 0; n < 3; n++) await save(store, lease);
@@ -67,7 +67,7 @@ test("with its newest record torn the mark still shows a database that was cut",
   }
 });
 
-test("runs that commit together are each remembered, next to each other or not", async () => {
+test("runs that commit together are each recorded, adjacent or not", async () => {
   const { directory, store } = await opened();
   const leases = [];
   for (const id of ["a", "b", "c", "d", "e", "f"]) leases.push(await leasedRun(store, id));
@@ -78,11 +78,11 @@ test("runs that commit together are each remembered, next to each other or not",
   expect((await recorded(directory, 3))?.entry).toBe(2);
 });
 
-describe("a mark that is not what it was", () => {
+describe("a changed mark", () => {
   test.each([
     ["emptied", Buffer.alloc(0)],
     ["all zeros", Buffer.alloc(200)],
-  ])("%s: reported, and written anew by the next commit", async (_, bytes) => {
+  ])("%s: reported, and rewritten by the next commit", async (_, bytes) => {
     const { directory, store } = await opened();
     await leasedRun(store);
     await store.close();
@@ -95,7 +95,7 @@ describe("a mark that is not what it was", () => {
     expect(await problems(again)).toEqual([]);
   });
 
-  test("zeros where its beginning was: reported, and written anew", async () => {
+  test("zeros at its beginning: reported, and rewritten", async () => {
     const { directory, store } = await opened();
     const lease = await leasedRun(store);
     await store.close();
@@ -109,7 +109,7 @@ describe("a mark that is not what it was", () => {
     expect(await problems(again)).toEqual([]);
   });
 
-  test("other bytes, or another store's: damage, and left alone", async () => {
+  test("other bytes, or another store's: damage, and kept", async () => {
     const { directory, store } = await opened();
     const lease = await leasedRun(store);
     await store.close();

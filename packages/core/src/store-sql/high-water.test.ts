@@ -12,7 +12,7 @@ const SLOT = 64;
 
 const storeId = "0123456789abcdef0123456789abcdef";
 
-test("the mark gives the newest head of each run, and tells damaged records from good ones", () => {
+test("the mark gives the newest head of each run, and distinguishes damaged records", () => {
   const directory = scratchDirectory(onTestFinished);
   let n = 0;
   const moves = fc.uniqueArray(fc.integer({ min: 1, max: 140 }), { maxLength: 10 });
@@ -42,8 +42,8 @@ test("the mark gives the newest head of each run, and tells damaged records from
   );
 });
 
-describe("a write that a power cut tore is no damage", () => {
-  test.each([1, 2, 3, 4])("of a run's record number %i, at every byte: the record before it stands", (count) => {
+describe("a write that a power cut tore is not damage", () => {
+  test.each([1, 2, 3, 4])("of a run's record number %i, at every byte: the record before it counts", (count) => {
     const path = join(scratchDirectory(onTestFinished), "high-water");
     for (let entry = 1; entry < count; entry++) note(path, [record(1, entry)]);
     const before = openHighWaterMark(path).read().kind === "absent" ? begun(path) : readFileSync(path);
@@ -59,7 +59,7 @@ describe("a write that a power cut tore is no damage", () => {
     }
   });
 
-  test("of several runs at once: each has its record before it", () => {
+  test("of several runs at once: each has the record before it", () => {
     const path = join(scratchDirectory(onTestFinished), "high-water");
     const together = (entry: number) => [60, 61, 62, 63, 64, 65, 70].map((no) => record(no, entry));
     for (const entry of [1, 2, 3]) note(path, together(entry));
@@ -73,7 +73,7 @@ describe("a write that a power cut tore is no damage", () => {
     }
   });
 
-  test("of the store's name: the next opening writes it anew", () => {
+  test("of the store's name: the next opening rewrites it", () => {
     const path = join(scratchDirectory(onTestFinished), "high-water");
     const named = begun(path);
     for (let length = 0; length <= named.length; length += length < SLOT || length >= slotOffset(0, 1) ? 1 : 64) {

@@ -113,7 +113,7 @@ describe("several processes share one store", () => {
     expect(next.lines).toEqual(["epoch 6"]);
   });
 
-  test("of several that reach for one lease at once, one gets it: of a new run, and of a dead owner's", async () => {
+  test("of several processes that take one lease at once, one gets it: of a new run, and of a dead owner's", async () => {
     const { directory, store } = await fresh();
     const rounds = 9;
     const racers = Array.from({ length: 4 }, () => start("race", directory, "r", String(rounds)));
@@ -135,7 +135,7 @@ describe("several processes share one store", () => {
     await expectWhole(store);
   });
 
-  test("of a taking and a withdrawal in other processes that coincide, one succeeds; a killed sender's signal is there", async () => {
+  test("of a take and a withdrawal in other processes at once, one succeeds; a killed sender's signal remains", async () => {
     const { directory, store } = await fresh();
     await leasedRun(store, "a");
     const rounds = 30;
@@ -160,7 +160,7 @@ describe("several processes share one store", () => {
     await expectWhole(store);
   });
 
-  test("of several that take a place to work at once, no more get one than there are", async () => {
+  test("of several processes that take a slot at once, at most the limit get one", async () => {
     const { directory, store } = await fresh();
     const children = Array.from({ length: 5 }, (_, n) => start("slot", directory, `s-${n}`, "2"));
     await Promise.all(children.map((child) => child.until(/^slot /)));

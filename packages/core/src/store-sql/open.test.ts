@@ -49,7 +49,7 @@ async function problemsOf(store: Store): Promise<string[]> {
   );
 }
 
-test("a store is for its owner only", async () => {
+test("only the owner can access a store", async () => {
   const directory = scratch();
   const store = await open(directory);
   await leasedRun(store);
@@ -59,7 +59,7 @@ test("a store is for its owner only", async () => {
     expect(statSync(path).mode & 0o777, path).toBe(0o600);
 });
 
-test("a store opened for writing keeps a reserve, which can be released once and is made again", async () => {
+test("a store opened for writing keeps a reserve, which can be released once and is created again", async () => {
   const directory = scratch();
   const store = await openSqliteStore({ directory });
   const { reserve } = layoutOf(directory);
@@ -75,7 +75,7 @@ test("a store opened for writing keeps a reserve, which can be released once and
   expect(existsSync(reserve)).toBe(true);
 });
 
-test("a store that is not there is made, or missing when that is not wished", async () => {
+test("a missing store is created, or reported as missing if creation is off", async () => {
   const directory = scratch();
   const error = await rejectsWith("STORE_ABSENT", () => openSqliteStore({ directory, create: false }));
   expect(error.message).toContain(directory);
@@ -86,7 +86,7 @@ test("a store that is not there is made, or missing when that is not wished", as
   await again.close();
 });
 
-test("many processes' worth of handles that make one store at once make one store", async () => {
+test("many handles that create one store at once create one store", async () => {
   const directory = scratch();
   const stores = await Promise.all(Array.from({ length: 6 }, () => open(directory)));
   expect(new Set(stores.map(({ id }) => id)).size).toBe(1);
@@ -94,7 +94,7 @@ test("many processes' worth of handles that make one store at once make one stor
   expect((await stores[0]?.listRuns())?.length).toBe(6);
 });
 
-test("making a store can be cut short after every step, and the next opening completes it", async () => {
+test("creating a store can be interrupted after every step, and the next opening completes it", async () => {
   const whole = scratch();
   await (await openSqliteStore({ directory: whole })).close();
   const files = layoutOf(whole);
@@ -119,7 +119,7 @@ test("making a store can be cut short after every step, and the next opening com
   }
 });
 
-test("a database that is gone, emptied, replaced or scribbled over is reported, and never taken for a new store", async () => {
+test("a missing, emptied, replaced or overwritten database is reported, and never mistaken for a new store", async () => {
   const cases: readonly [string, (at: ReturnType<typeof layoutOf>) => void, string][] = [
     ["deleted", (at) => rmSync(at.database), "STORE_MISSING"],
     ["emptied", (at) => truncateSync(at.database, 0), "STORE_MISSING"],
@@ -210,7 +210,7 @@ test("a history that was rewritten is not the one in the high-water mark", async
   await rejectsWith("STORE_CUT", () => openSqliteStore({ directory }));
 });
 
-test("a log that was cut off after a hard end is noticed by the high-water mark", async () => {
+test("a log that was truncated after a crash is detected by the high-water mark", async () => {
   const directory = scratch();
   const store = await open(directory);
   const lease = await leasedRun(store);
@@ -228,7 +228,7 @@ test("a log that was cut off after a hard end is noticed by the high-water mark"
   await rejectsWith("STORE_CUT", () => openSqliteStore({ directory: cut }));
 });
 
-test("a marker or high-water mark that is gone or damaged blocks no reader, and verify reports it", async () => {
+test("a missing or damaged marker or high-water mark blocks no reader, and verify reports it", async () => {
   const cases: readonly [(at: ReturnType<typeof layoutOf>) => void, RegExp][] = [
     [(at) => rmSync(at.marker), /marker .* is gone/],
     [(at) => rmSync(at.highWater), /high-water mark .* is gone/],

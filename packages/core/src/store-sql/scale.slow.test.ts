@@ -17,7 +17,7 @@ function run(what: string, size: number): { readonly found: unknown; readonly gr
   return JSON.parse(stdout);
 }
 
-describe("the size of what it holds", () => {
+describe("large data", () => {
   test(`a run of ${full ? "100,000" : "6,000"} checkpoints is written, listed, read and verified in pages`, () => {
     const count = full ? 100_000 : 6000;
     const { found, grownMB } = run("checkpoints", count);
@@ -26,13 +26,13 @@ describe("the size of what it holds", () => {
     expect(grownMB).toBeLessThan(250);
   }, 600_000);
 
-  test(`a state of ${full ? "a million" : "30,000"} keys is right, and a change of one costs little`, () => {
+  test(`a state of ${full ? "a million" : "30,000"} keys is correct, and a change of one key is cheap`, () => {
     const count = full ? 1_000_000 : 30_000;
     const { found } = run("keys", count);
     expect(found).toEqual({ keys: count, changed: -7, last: count - 1, small: true });
   }, 600_000);
 
-  test(`a value of ${full ? 100 : 6} MB is right, an insertion in its middle costs little, and memory follows the value`, () => {
+  test(`a value of ${full ? 100 : 6} MB is correct, an insertion in its middle is cheap, and memory follows the value`, () => {
     const megabytes = full ? 100 : 6;
     const { found, grownMB } = run("value", megabytes * 1_000_000);
     expect(found).toEqual({ same: true, small: true });

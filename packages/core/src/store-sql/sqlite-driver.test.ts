@@ -18,7 +18,7 @@ import { isBusy, losesTrust, sqliteError } from "./sqlite-errors.ts";
 import { layoutOf } from "./sqlite-files.ts";
 import { createSqlStore } from "./store.ts";
 
-test("versions that can lose committed data are told from those that cannot", () => {
+test("versions that can lose committed data are distinguished from those that cannot", () => {
   const safe = ["3.51.3", "3.51.10", "3.52.0", "3.53.4", "3.100.0", "4.0.0", "3.50.7", "3.44.6", "3.44.9"];
   const unsafe = [
     "3.51.2",
@@ -37,7 +37,7 @@ test("versions that can lose committed data are told from those that cannot", ()
   expect(unsafe.filter(isSafeVersion)).toEqual([]);
 });
 
-test("a connection has what we rely on, and one that has not is refused", () => {
+test("a connection has the required settings, and one without them is refused", () => {
   const path = join(scratchDirectory(onTestFinished), "x.db");
   const connection = connect(path, "write");
   onTestFinished(() => connection.close());
@@ -121,7 +121,7 @@ function systemError(code: string): Error {
   return Object.assign(new Error(code), { code, syscall: "write", errno: -1 });
 }
 
-test("what SQLite and the system throw becomes one of our codes, with a hint", () => {
+test("exceptions of SQLite and the system become error codes, with a hint", () => {
   const cases: readonly [Error, string][] = [
     [sqliteFailure(5), "STORE_BUSY"],
     [sqliteFailure(5 | (2 << 8)), "STORE_BUSY"],
@@ -150,7 +150,7 @@ test("what SQLite and the system throw becomes one of our codes, with a hint", (
   expect(sqliteError(ours, "/x")).toBe(ours);
 });
 
-test("an I/O error where there is room is the disk's, and where there is none it is a full disk", () => {
+test("an I/O error with free space is a disk error, and without space a full disk", () => {
   const write = sqliteFailure(10 | (3 << 8));
   expect(sqliteError(write, tmpdir())).toMatchObject({ code: "IO_FAILED", data: { sqlite: 778 } });
   // /proc has no blocks at all.
@@ -166,7 +166,7 @@ test("an I/O error where there is room is the disk's, and where there is none it
   expect(losesTrust(sharedMemory)).toBe(false);
 });
 
-test("only errors after which the disk's state is uncertain lose our trust", () => {
+test("only errors after which the disk's state is uncertain end the trust", () => {
   expect([sqliteFailure(10), sqliteFailure(1034), sqliteFailure(11), systemError("EIO")].every(losesTrust)).toBe(true);
   expect(
     [sqliteFailure(5), sqliteFailure(8), sqliteFailure(13), systemError("ENOSPC"), new Error("x")].some(losesTrust),

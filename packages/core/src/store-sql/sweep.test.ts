@@ -38,7 +38,7 @@ async function problemsOf(store: Store): Promise<readonly unknown[]> {
   return (await collect(store.verify())).filter((event) => event.kind === "problem");
 }
 
-test("a sweep gives the space of dropped checkpoints back, and keeps what others share with them", async () => {
+test("a sweep frees the space of dropped checkpoints, and keeps data that others share", async () => {
   const store = await fresh();
   const lease = await leasedRun(store);
   const shared = noise(50_000);
@@ -70,7 +70,7 @@ test("the long bodies of journal entries are kept", async () => {
   expect(await problemsOf(store)).toEqual([]);
 });
 
-test("where a root or a chunk is damaged nothing is freed: what it needed is not known", async () => {
+test("with a damaged root or chunk nothing is freed: its references are unknown", async () => {
   for (const sql of [
     "UPDATE entries SET content = (SELECT content FROM entries WHERE entry = 3) WHERE entry = 4",
     "UPDATE chunks SET bytes = zeroblob(20) WHERE place = 1",

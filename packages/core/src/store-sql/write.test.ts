@@ -84,7 +84,7 @@ test("a database locked for too long is STORE_BUSY, and nothing was written", as
   expect((await save(store, lease, { values: { n: 2 } })).checkpoint?.sequence).toBe(1);
 });
 
-test("what another connection wrote in between is noticed by the next save", async () => {
+test("writes of another connection in between are detected by the next save", async () => {
   const { store } = await fresh();
   const lease = await leasedRun(store);
   await save(store, lease, { values: { n: 1 } });
@@ -104,7 +104,7 @@ test("what another connection wrote in between is noticed by the next save", asy
   expect((await collect(store.verify())).at(-1)).toMatchObject({ kind: "summary", ok: true });
 });
 
-test("a small save that follows a refused one of another run is chained to what is there", async () => {
+test("a small save after a refused one of another run is chained to the stored entries", async () => {
   const { store, db } = await fresh();
   const lease = await leasedRun(store);
   const large = await leasedRun(store, "large");
@@ -119,7 +119,7 @@ test("a small save that follows a refused one of another run is chained to what 
   expect((await collect(store.verify())).filter((event) => event.kind === "problem")).toEqual([]);
 });
 
-test("a group of which one call breaks the database's own rules is tried one by one", async () => {
+test("a group with a call that violates a database constraint is retried one by one", async () => {
   const { store, db } = await fresh();
   const lease = await leasedRun(store);
   db.exec("CREATE TRIGGER no BEFORE INSERT ON entries WHEN NEW.kind = 'x.no' BEGIN SELECT RAISE(ABORT, 'no'); END");
