@@ -16,13 +16,13 @@ const raw = (path: string): string => Buffer.from(path, "utf8").toString("latin1
 const isAt = (name: string, path: string): boolean => name === raw(path) || name.startsWith(`${raw(path)}/`);
 
 /** The expected result of restoring one path: the old state at the path and the current state elsewhere. */
-function graft(now: Model, then: Model, path: string): Model {
+function replacePath(now: Model, then: Model, path: string): Model {
   const kept = Object.entries(now).filter(([name]) => !isAt(name, path));
   const grafted = Object.entries(then).filter(([name]) => isAt(name, path));
   return Object.fromEntries([...kept, ...grafted]);
 }
 
-test("any edits → snapshot → any edits → restore is the first state; its undo is the second; one path is one path", async () => {
+test("any edits, a snapshot, any edits and a restore give the first state; the undo gives the second; one path restores one path", async () => {
   await fc.assert(
     fc.asyncProperty(edits, edits, edits, editedPath, fc.boolean(), async (base, first, second, path, commit) => {
       const repository = createTestRepository();
@@ -58,7 +58,7 @@ test("any edits → snapshot → any edits → restore is the first state; its u
         } else {
           const part = await workspace.applyRestore(plan);
           expect(part.tree).toBe(plan.toTree);
-          expect(readWorktree(repository.root)).toEqual(graft(now, then, path));
+          expect(readWorktree(repository.root)).toEqual(replacePath(now, then, path));
         }
       } finally {
         repository.dispose();
@@ -91,7 +91,7 @@ function pathsOf(repository: TestRepository, tree: string): ReadonlySet<string> 
   );
 }
 
-test("under any change of the ignore rules: what the snapshot of now does not hold is never touched, what it holds comes back", async () => {
+test("for any change of the ignore rules: files outside the current snapshot are never touched, files in it are restored", async () => {
   await fc.assert(
     fc.asyncProperty(editsUnderRules, editsUnderRules, editsUnderRules, meanwhile, async (base, first, second, git) => {
       const repository = createTestRepository();

@@ -22,7 +22,7 @@ import {
 import { openGitWorkspaces } from "./workspaces.ts";
 
 describe("restore", () => {
-  describe("what a restore brings back", () => {
+  describe("restored content", () => {
     test("content, modes, links, deletions, and folders that became files and back", async () => {
       const { repo, snapshot, restore } = await startWorkspace({
         a: "1",
@@ -55,7 +55,7 @@ describe("restore", () => {
       expect(readWorktree(repo.root)).toEqual(edited);
     });
 
-    test("a file of the snapshot that is not on disk afterwards is an error, whatever the plan promised", async () => {
+    test("a file of the snapshot that is missing on disk afterwards is an error, whatever the plan promised", async () => {
       const { repo, workspace, snapshot } = await startWorkspace({ a: "1", b: "1" });
       const plane = await snapshot();
       repo.remove("b");
@@ -70,7 +70,7 @@ describe("restore", () => {
       expect(repo.read("b")).toBe("1");
     });
 
-    test("a file where a link to itself, or to a folder with such a file, stands now", async () => {
+    test("a file at whose path a link to itself, or to a folder with such a file, is now", async () => {
       const { repo, snapshot, restore } = await startWorkspace({ "x/file": "1", "y/file": "1", "z/file": "1" });
       const plane = await snapshot();
       for (const [name, target] of [
@@ -85,7 +85,7 @@ describe("restore", () => {
       expect(lstatSync(repo.path("y")).isDirectory()).toBe(true);
     });
 
-    test("nothing to do is no error", async () => {
+    test("an empty plan is not an error", async () => {
       const { snapshot, restore } = await startWorkspace({ a: "1" });
       expect(await restore(await snapshot())).toMatchObject({ written: 0, removed: 0 });
     });
@@ -124,7 +124,7 @@ describe("restore", () => {
       expect(statSync(repo.path("secret")).mode & 0o777).toBe(0o600);
     });
 
-    test("files of any size come through unchanged", async () => {
+    test("files of any size are restored unchanged", async () => {
       const { repo, snapshot, restore } = await startWorkspace({ a: "1" });
       const big = Buffer.alloc(9_000_000, "0123456789abcdef\n");
       repo.write("big", big);
@@ -149,7 +149,7 @@ describe("restore", () => {
     });
   });
 
-  test("a folder that has become a link is a folder again, and where the link led nothing was touched or looked at", async () => {
+  test("a folder that became a link is a folder again, and the target of the link was not touched or read", async () => {
     const { repo, snapshot, restore } = await startWorkspace({
       "folder/canary": "in",
       "folder/deep/er": "1",
@@ -182,7 +182,7 @@ describe("restore", () => {
     expect(repo.git("status", "--porcelain")).toBe("");
   });
 
-  test("a worktree that is gone is said to be gone", async () => {
+  test("a missing worktree is reported as missing", async () => {
     const { repo, workspace, snapshot } = await startWorkspace({ a: "1" });
     await snapshot();
     renameSync(repo.root, `${repo.root}-moved`);
@@ -209,7 +209,7 @@ describe("restore", () => {
     }
   });
 
-  test("a restore that was cut short is completed by doing it again", async () => {
+  test("an interrupted restore is completed by repeating it", async () => {
     const { repo, snapshot, restore } = await startWorkspace({ a: "1", b: "1", "c/d": "1" });
     const recorded = readWorktree(repo.root);
     const plane = await snapshot();
@@ -224,8 +224,8 @@ describe("restore", () => {
 });
 
 describe("restore untouched", () => {
-  describe("what a restore leaves alone", () => {
-    test("files that the restored rules ignore: they may have been there, unseen", async () => {
+  describe("a restore does not change", () => {
+    test("files that the restored rules ignore: they may have existed, unseen", async () => {
       const { repo, snapshot, workspace, restore } = await startWorkspace({ a: "1" });
       repo.write(".gitignore", "data/\n*.local\n");
       repo.write("data/results", "a gigabyte of results");
@@ -247,7 +247,7 @@ describe("restore untouched", () => {
       expect(existsSync(repo.path("new"))).toBe(false);
     });
 
-    test("but not below what was a file then: nothing can have been there", async () => {
+    test("but not below a path that was a file: nothing can have existed there", async () => {
       const { repo, snapshot, restore } = await startWorkspace({ ".gitignore": "/a/\n", x: "1" });
       repo.write("a", "a file");
       const plane = await snapshot();
@@ -258,7 +258,7 @@ describe("restore untouched", () => {
       expect(repo.read("a")).toBe("a file");
     });
 
-    test("but not what git tracked then: the snapshot would have seen it", async () => {
+    test("but not files that git tracked: the snapshot would have captured them", async () => {
       const { repo, snapshot, workspace } = await startWorkspace({ a: "1", kept: "1" });
       repo.write(".gitignore", "kept\n");
       repo.remove("kept");
@@ -288,7 +288,7 @@ describe("restore untouched", () => {
       expect(repo.read("dist/out.js")).toBe("built");
     });
 
-    test("ignored files, although the snapshot of now took them along and the target did not", async () => {
+    test("ignored files, although the current snapshot has them and the target does not", async () => {
       const { repo, snapshot, workspace } = await startWorkspace({ ".gitignore": "*.log\n.env\n", a: "1" });
       repo.write(".env", "SECRET=1");
       const plane = await snapshot();
@@ -314,7 +314,7 @@ describe("restore untouched", () => {
       expect(repo.read("x.log")).toBe("ignored");
     });
 
-    test("a submodule, at whatever commit it is", async () => {
+    test("a submodule, at any commit", async () => {
       const { repo: library } = await startWorkspace({ lib: "1" });
       const { repo, snapshot, restore } = await startWorkspace({ a: "1" });
       repo.git("submodule", "--quiet", "add", library.root, "sub");

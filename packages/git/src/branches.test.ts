@@ -29,8 +29,8 @@ beforeAll(async () => {
 });
 afterAll(() => scene.dispose());
 
-describe("changes since a commit, against the files as they are now", () => {
-  test("committed and not, renames, names of any bytes, without what is excluded", async () => {
+describe("changes since a commit, compared with the current files", () => {
+  test("committed and uncommitted, renames, names of any bytes, without excluded paths", async () => {
     const expected = [
       { path: "a.txt", status: "modified" },
       { path: "gone.txt", status: "deleted" },
@@ -72,7 +72,7 @@ describe("changes since a commit, against the files as they are now", () => {
     expect(exact).toEqual(whole);
   });
 
-  test("ancestors and common ones; unrelated histories have none", async () => {
+  test("ancestors and common ancestors; unrelated histories have none", async () => {
     const { branch, tree } = scene;
     const head = await branch.head();
     expect(await branch.isAncestor({ ancestor: from, of: head })).toBe(true);
@@ -113,9 +113,9 @@ describe("changes since a commit, against the files as they are now", () => {
   });
 });
 
-describe("what a repository says about itself at a commit", () => {
+describe("the facts of a repository at a commit", () => {
   test("subjects newest first without merges; texts of regular files only, cut at a line", async () => {
-    const told = await createBranchScene({
+    const scene = await createBranchScene({
       "CONTRIBUTING.md": "one\ntwo\nthree\n",
       ".github/pull_request_template.md": "## What\n",
       ".github/deep/pull_request_template.md": "deeper\n",
@@ -123,7 +123,7 @@ describe("what a repository says about itself at a commit", () => {
       "other.md": "o\n",
     });
     try {
-      const { tree, branch } = told;
+      const { tree, branch } = scene;
       const [first] = await branch.subjects({ from: await branch.head(), most: 50 });
       tree.git("switch", "-q", "-c", "side");
       tree.write("other.md", "side\n");
@@ -149,7 +149,7 @@ describe("what a repository says about itself at a commit", () => {
         { path: "docs/ünicode.md", text: "u\n" },
       ]);
     } finally {
-      told.dispose();
+      scene.dispose();
     }
   });
 });

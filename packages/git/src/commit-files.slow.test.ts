@@ -18,7 +18,7 @@ afterEach(() => {
   scene.dispose();
 });
 
-describe("git dies at each of its calls", () => {
+describe("git is killed at each of its calls", () => {
   test("commit", async () => {
     scene.tree.write("a.txt", "two\n");
     scene.tree.write("d/new.txt", "new\n");

@@ -41,7 +41,7 @@ describe("commit", () => {
     expect(tree.git("fsck", "--strict", "--no-dangling")).toBe("");
   });
 
-  test("nothing to change is null; the same call again is the same commit; another time is null", async () => {
+  test("no change is null; the same call again is the same commit; another time is null", async () => {
     expect(await scene.branch.commit(PARAMS)).toBeNull();
     scene.tree.write("a.txt", "two\n");
     const first = await scene.branch.commit(PARAMS);
@@ -106,7 +106,7 @@ describe("commit", () => {
     expect(scene.user.git("status", "--porcelain")).toBe("");
   });
 
-  test("line ends and filters as git add would store them; what nobody touched is not converted again", async () => {
+  test("line ends and filters as git add would store them; unchanged files are not converted again", async () => {
     scene.dispose();
     scene = await createBranchScene({
       ".gitattributes": "*.bat text eol=crlf\n*.big filter=mark\n",
@@ -125,7 +125,7 @@ describe("commit", () => {
     expect(scene.tree.git("diff", "HEAD", "--name-only", "--", "x.bat", "z.big")).toBe("");
   });
 
-  test("a large untracked file gets in, names of any bytes too, an executable bit and a link", async () => {
+  test("a large untracked file is committed, and names of any bytes, an executable bit and a link too", async () => {
     const { tree } = scene;
     tree.write("large.bin", Buffer.alloc(21 * 1024 * 1024));
     writeFileSync(Buffer.concat([Buffer.from(`${tree.root}/`), Buffer.from([0x66, 0xff, 0x0a])]), "odd");
@@ -146,7 +146,7 @@ describe("commit", () => {
     expect(scene.tree.git("log", "-1", "--format=%an <%ae>").trim()).toBe("Holdfast <holdfast@localhost>");
   });
 
-  test("an excluded path that is tracked stays as it was committed", async () => {
+  test("an excluded tracked path stays as committed", async () => {
     scene.tree.write(".tmp/kept.txt", "kept\n");
     await scene.branch.commit({ ...PARAMS, exclude: [] });
     scene.tree.write(".tmp/kept.txt", "edited\n");
@@ -185,7 +185,7 @@ describe("refused, and nothing changed", () => {
     expect(scene.tree.git("status", "--porcelain")).toBe(" M a.txt\n");
   });
 
-  test("another branch checked out there, an operation under way, a lock of another git, no branch at all", async () => {
+  test("another branch checked out there, an operation in progress, a lock of another git, no branch", async () => {
     const { tree, branch } = scene;
     tree.write("a.txt", "two\n");
     const lock = join(tree.git("rev-parse", "--absolute-git-dir").trim(), "index.lock");
@@ -203,7 +203,7 @@ describe("refused, and nothing changed", () => {
   });
 });
 
-describe("what is not on disk on purpose", () => {
+describe("files that are absent from the disk on purpose", () => {
   test("a sparse checkout stays one: its absent files are neither committed as removed, nor rebased onto the disk", async () => {
     scene = await createBranchScene({ "in/a.txt": "a\n", "out/b.txt": "b\n" });
     try {
@@ -226,7 +226,7 @@ describe("what is not on disk on purpose", () => {
     }
   });
 
-  test("a submodule's commit is taken as it stands; its folder is not entered", async () => {
+  test("a submodule's commit is committed as it is; its folder is not entered", async () => {
     scene = await createBranchScene();
     try {
       const { tree, branch } = scene;

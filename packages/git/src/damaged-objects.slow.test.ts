@@ -60,7 +60,7 @@ describe("an object that a power cut left damaged does not block a save of the s
     },
   );
 
-  test("all of them at once, and without a private index to go by", async () => {
+  test("all objects at once, and without a private index", async () => {
     const first = await snapshotAfterBoot();
     const ids = looseObjects([first.snapshot, first.index ?? "", "^HEAD^{tree}"]);
     for (const id of ids) damageObject(id, () => Buffer.alloc(0));
@@ -70,7 +70,7 @@ describe("an object that a power cut left damaged does not block a save of the s
     repo.git("fsck", "--full");
   });
 
-  test("a look and the current tree are not blocked either", async () => {
+  test("status and the current tree are not blocked either", async () => {
     const first = await snapshotAfterBoot();
     for (const name of ["", "src", "src/deep/new.ts"]) {
       damageObject(repo.git("rev-parse", `${first.tree}:${name}`).trim(), () => Buffer.alloc(0));
@@ -102,7 +102,7 @@ describe("an object that was damaged after it was read is not acknowledged again
     }
   });
 
-  test("one whose file was replaced by another of the same size and time", async () => {
+  test("an object whose file was replaced by another of the same size and time", async () => {
     const first = await snapshotAfterBoot();
     const path = loose(repo.git("rev-parse", `${first.tree}:src/kept.ts`).trim());
     const { atime, mtime, ino } = statSync(path);
@@ -116,7 +116,7 @@ describe("an object that was damaged after it was read is not acknowledged again
     repo.git("fsck", "--full");
   });
 
-  test("one that lies as it was read is not read again", async () => {
+  test("an unchanged object is not read again", async () => {
     const first = await snapshotAfterBoot();
     const memory = readFileSync(repo.path(".git/holdfast-workspace/index-objects-read"), "utf8");
     expect(memory).toContain(repo.git("rev-parse", `${first.tree}:README.md`).trim());
@@ -124,7 +124,7 @@ describe("an object that was damaged after it was read is not acknowledged again
     expect(readFileSync(repo.path(".git/holdfast-workspace/index-objects-read"), "utf8")).toBe(memory);
   });
 
-  test("a pack that was changed in its place is reported, and nothing is acknowledged", async () => {
+  test("a pack that was changed in place is reported, and nothing is acknowledged", async () => {
     await snapshotAfterBoot();
     repo.git("gc", "-q");
     await snapshot();
@@ -139,7 +139,7 @@ describe("an object that was damaged after it was read is not acknowledged again
   });
 });
 
-test("objects that the capture does not need stay where they are, damaged or not", async () => {
+test("objects that the capture does not need are unchanged, damaged or not", async () => {
   const foreign = execFileSync("git", ["hash-object", "-w", "--stdin"], { cwd: repo.root, input: "x" })
     .toString()
     .trim();
@@ -152,7 +152,7 @@ test("objects that the capture does not need stay where they are, damaged or not
   expect(readdirSync(repo.path(".git/holdfast-workspace/damaged")).map((name) => name.split("-")[0])).toEqual([blob]);
 });
 
-test("a damaged pack is told, and left as it is", async () => {
+test("a damaged pack is reported and not changed", async () => {
   await snapshotAfterBoot();
   repo.git("gc", "-q");
   const folder = repo.path(".git/objects/pack");
@@ -167,7 +167,7 @@ test("a damaged pack is told, and left as it is", async () => {
   expect(existsSync(repo.path(".git/holdfast-workspace/damaged"))).toBe(false);
 });
 
-test("a damaged tree of HEAD is no reason not to save what is there", async () => {
+test("a damaged tree of HEAD does not prevent a save", async () => {
   damageObject(repo.git("rev-parse", "HEAD^{tree}").trim(), () => Buffer.alloc(0));
   const plane = await snapshotAfterBoot();
   expect(plane.artifacts.map(({ path }) => path)).toContain("README.md");
@@ -175,7 +175,7 @@ test("a damaged tree of HEAD is no reason not to save what is there", async () =
   expect(repo.git("cat-file", "blob", `${plane.tree}:README.md`)).toBe("committed\n");
 });
 
-test("what a snapshot shares with HEAD is made whole too: git syncs nothing that the user commits", async () => {
+test("objects that a snapshot shares with HEAD are repaired too: git does not sync the user's commits", async () => {
   const blob = repo.git("rev-parse", "HEAD:README.md").trim();
   damageObject(blob, () => Buffer.alloc(0));
   const plane = await snapshotAfterBoot();
@@ -183,7 +183,7 @@ test("what a snapshot shares with HEAD is made whole too: git syncs nothing that
   expect(await (await openGitWorkspaces(repo.root)).has(plane)).toBe(true);
 });
 
-test("a HEAD whose commit is damaged is named, and the files are saved all the same", async () => {
+test("a HEAD whose commit is damaged is named, and the files are saved", async () => {
   const head = repo.git("rev-parse", "HEAD").trim();
   damageObject(head, () => Buffer.alloc(0));
   const plane = await snapshotAfterBoot();
@@ -191,7 +191,7 @@ test("a HEAD whose commit is damaged is named, and the files are saved all the s
   expect(repo.git("cat-file", "blob", `${plane.tree}:src/kept.ts`)).toBe("edited\n");
 });
 
-test("a HEAD whose commit is gone is named, and the files are saved all the same", async () => {
+test("a HEAD whose commit is missing is named, and the files are saved", async () => {
   const head = repo.git("rev-parse", "HEAD").trim();
   rmSync(join(repo.root, ".git/objects", head.slice(0, 2), head.slice(2)));
   const plane = await snapshotAfterBoot();
@@ -199,26 +199,23 @@ test("a HEAD whose commit is gone is named, and the files are saved all the same
   expect(repo.git("cat-file", "blob", `${plane.tree}:src/kept.ts`)).toBe("edited\n");
 });
 
-test.each([0, 1, 2])(
-  "a user's index that a power cut tore (%i) does not keep the files from being saved or restored",
-  async (how) => {
-    const index = repo.path(".git/index");
-    const bytes = readFileSync(index);
-    const first = await snapshotAfterBoot();
-    writeFileSync(
-      index,
-      [Buffer.alloc(0), Buffer.alloc(bytes.length), bytes.subarray(0, bytes.length >> 1)][how] ?? bytes,
-    );
-    const torn = readFileSync(index);
-    const plane = await snapshotAfterBoot();
-    expect(plane.tree).toBe(first.tree);
-    repo.write("README.md", "changed\n");
-    const workspace = await (await openGitWorkspaces(repo.root)).open(repo.root);
-    await workspace.applyRestore(await workspace.planRestore({ from: await workspace.look({ at: AT }), to: plane }));
-    expect(repo.read("README.md")).toBe("committed\n");
-    expect(readFileSync(index).equals(torn)).toBe(true);
-  },
-);
+test.each([0, 1, 2])("a user's index that a power cut tore (%i) does not prevent a save or a restore", async (how) => {
+  const index = repo.path(".git/index");
+  const bytes = readFileSync(index);
+  const first = await snapshotAfterBoot();
+  writeFileSync(
+    index,
+    [Buffer.alloc(0), Buffer.alloc(bytes.length), bytes.subarray(0, bytes.length >> 1)][how] ?? bytes,
+  );
+  const torn = readFileSync(index);
+  const plane = await snapshotAfterBoot();
+  expect(plane.tree).toBe(first.tree);
+  repo.write("README.md", "changed\n");
+  const workspace = await (await openGitWorkspaces(repo.root)).open(repo.root);
+  await workspace.applyRestore(await workspace.planRestore({ from: await workspace.look({ at: AT }), to: plane }));
+  expect(repo.read("README.md")).toBe("committed\n");
+  expect(readFileSync(index).equals(torn)).toBe(true);
+});
 
 const AT = "2026-01-02T03:04:05Z";
 

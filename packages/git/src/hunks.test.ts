@@ -50,7 +50,7 @@ const trees = (): { readonly from: string; readonly to: string } => ({
   to: git("rev-parse", "HEAD^{tree}"),
 });
 
-test("all parts together are the target, whatever the files hold", async () => {
+test("all hunks together give the target, for any files", async () => {
   const patches = await workspaces.patches(trees());
   expect(patches.map(({ path, hunks }) => `${path} ${hunks.length}`)).toEqual([
     "bin 1",
@@ -64,7 +64,7 @@ test("all parts together are the target, whatever the files hold", async () => {
   expect(await apply(patches)).toBe(trees().to);
 });
 
-test("each hunk is applied where it belongs, also without those before it", async () => {
+test("each hunk is applied at its position, also without those before it", async () => {
   const list = (await workspaces.patches(trees())).find(({ path }) => path === "list");
   const [, second = "", third = ""] = list?.hunks ?? [];
   for (const [hunks, change] of [

@@ -36,19 +36,19 @@ describe.runIf(process.platform === "linux")("syncing a file system", () => {
   test.each([
     ["Input/output error", "IO_FAILED"],
     ["No space left on device", "DISK_FULL"],
-  ])("that fails with %s is told, and never made good by a sync that cannot fail", async (why, code) => {
+  ])("that fails with %s is reported, and never hidden by a sync that cannot fail", async (why, code) => {
     const asked = fakeSync(`echo "sync: error syncing '$2': ${why}" >&2; exit 1`);
     await expect(syncFileSystem("/invalid option/usage")).rejects.toMatchObject({ code });
     expect(asked()).toEqual(["sync -f /invalid option/usage"]);
   });
 
-  test("with a program that knows no single file systems: all of them are", async () => {
+  test("with a program that cannot sync single file systems: all of them are synced", async () => {
     const asked = fakeSync(`echo "sync: invalid option -- 'f'" >&2; exit 1`);
     await syncFileSystem("/invalid option/usage");
     expect(asked()).toEqual(["sync -f /invalid option/usage", "sync "]);
   });
 
-  test("objects on a disk of their own are synced with the rest", async (context) => {
+  test("objects on another disk are synced with the rest", async (context) => {
     const { repo, snapshot } = await startWorkspace();
     const elsewhere = mkdtempSync(join(existsSync("/var/tmp") ? "/var/tmp" : tmpdir(), "holdfast-objects-"));
     onTestFinished(() => rmSync(elsewhere, { recursive: true }));

@@ -110,7 +110,7 @@ describe("safe path", () => {
     );
   });
 
-  test("a scope holds files, folders and the root, and nothing outside", () => {
+  test("a scope contains files, folders and the root, and nothing outside", () => {
     const scope = parseScope(["./dir/", "file", '"new\\nline"']);
     expect(["dir", "dir/a/b", "file", "new\nline"].every((path) => inScope(path, scope))).toBe(true);
     expect(["di", "director/a", "file2", "other"].some((path) => inScope(path, scope))).toBe(false);

@@ -33,7 +33,7 @@ test("a lock that a killed git left behind stops neither pinning nor sweeping", 
   expect(await all.refs()).toEqual([]);
 });
 
-test("the bytes that only snapshots keep are counted, as a whole and for a run", async () => {
+test("the bytes that only snapshots keep are counted, in total and per run", async () => {
   const { all, repo, commit } = await scene();
   await all.pin({ run: "r", sequence: 1, snapshot: commit });
   expect([await all.pinnedBytes(), await all.pinnedBytes("r"), await all.pinnedBytes("other")]).toEqual([0, 0, 0]);
@@ -48,7 +48,7 @@ test("the bytes that only snapshots keep are counted, as a whole and for a run",
   expect(await all.pinnedBytes()).toBe(0);
 });
 
-test("refs that git packed are removed too; a foreign lock on packed-refs does not matter to those that are not", async () => {
+test("refs that git packed are removed too; a lock of another process on packed-refs does not block unpacked ones", async () => {
   const { all, repo, commit, lock } = await scene();
   await all.pin({ run: "r", sequence: 1, snapshot: commit });
   repo.git("pack-refs", "--all");
@@ -73,7 +73,7 @@ test("commits that no branch, tag or remote has are named; the others are not", 
   expect(await all.unpublished([commit, side, "0".repeat(40)])).toEqual(new Set([side]));
 });
 
-test("a ref tells the commit it stands on and when it was made", async () => {
+test("a ref has its commit and its creation time", async () => {
   const { all, repo, commit } = await scene();
   const workspace = await all.open(repo.root);
   await workspace.snapshot({ run: "r", sequence: 1, message: "m", at: "2026-01-02T03:04:05Z" });
@@ -129,7 +129,7 @@ describe("pinned snapshots", () => {
     ]);
   });
 
-  test("pin and unpin; foreign refs are refused, missing ones are no error", async () => {
+  test("pin and unpin; refs of others are refused, missing ones are not an error", async () => {
     const plane = await session.snapshot();
     const { workspaces, guard } = session;
     const ref = await guard(() => workspaces.pin({ run: "fork", sequence: 1, snapshot: plane.snapshot }));
@@ -151,7 +151,7 @@ describe("pinned snapshots", () => {
     });
   });
 
-  test("a snapshot survives gc, a worktree that is gone, and packed refs", async () => {
+  test("a snapshot survives gc, a missing worktree, and packed refs", async () => {
     repo.write("only", "copy");
     const plane = await session.snapshot();
     repo.remove("only");
@@ -164,7 +164,7 @@ describe("pinned snapshots", () => {
     expect(await session.workspaces.refs()).toEqual([]);
   });
 
-  test("a snapshot with a missing, empty or torn object is not whole", async () => {
+  test("a snapshot with a missing, empty or torn object is not intact", async () => {
     repo.write("only", "copy ".repeat(1000));
     const plane = await session.snapshot();
     const { workspaces } = session;
@@ -185,7 +185,7 @@ describe("pinned snapshots", () => {
     expect(await workspaces.has(plane)).toBe(true);
   });
 
-  test("pins show up in no log: not in `git log --all`, not in `git rev-list --all`, not in a mirror", async () => {
+  test("pins appear in no log: not in `git log --all`, not in `git rev-list --all`, not in a mirror", async () => {
     const commits = (root: string): string => git(root, "rev-list", "--all") + git(root, "log", "--all", "--oneline");
     const before = commits(repo.root);
     const graph = repo.git("log", "--all", "--graph", "--decorate=full", "--format=%h%d");
@@ -201,7 +201,7 @@ describe("pinned snapshots", () => {
   });
 
   test.each([[["gc", "-q", "--prune=now"]], [["repack", "-adq"]]])(
-    "everything that a snapshot needs survives `git %j` after its branch is gone; fsck is clean",
+    "everything that a snapshot needs survives `git %j` after its branch is deleted; fsck is clean",
     async (args) => {
       repo.git("checkout", "-q", "--detach");
       repo.write("a", "committed nowhere else");

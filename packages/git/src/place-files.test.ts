@@ -17,25 +17,22 @@ beforeEach(() => {
 
 const place = (path: string): Placement => ({ kind: "place", path, staged: join(outside, "staged") });
 
-test.each(["place", "remove", "mode"] as const)(
-  "%s: a folder that turned into a link is never gone through",
-  (kind) => {
-    symlinkSync(outside, join(root, "dir"));
-    const path = "dir/file";
-    const placements: Record<typeof kind, Placement> = {
-      place: place(path),
-      remove: { kind: "remove", path },
-      mode: { kind: "mode", path, permissions: 0o777 },
-    };
-    const seen = fileSignatures(root, [path]);
-    expect(() => placeFiles(root, [placements[kind]], seen)).toThrow(
-      expect.objectContaining({ code: "RESTORE_REFUSED" }),
-    );
-    expect(readFileSync(join(outside, "file"), "utf8")).toBe("theirs");
-  },
-);
+test.each(["place", "remove", "mode"] as const)("%s: a folder that became a link is never followed", (kind) => {
+  symlinkSync(outside, join(root, "dir"));
+  const path = "dir/file";
+  const placements: Record<typeof kind, Placement> = {
+    place: place(path),
+    remove: { kind: "remove", path },
+    mode: { kind: "mode", path, permissions: 0o777 },
+  };
+  const seen = fileSignatures(root, [path]);
+  expect(() => placeFiles(root, [placements[kind]], seen)).toThrow(
+    expect.objectContaining({ code: "RESTORE_REFUSED" }),
+  );
+  expect(readFileSync(join(outside, "file"), "utf8")).toBe("theirs");
+});
 
-test("a file that changed in the last moment is not written over, and what was done is said", () => {
+test("a file that changed in the last moment is not overwritten, and finished work is reported", () => {
   writeFileSync(join(root, "first"), "old");
   writeFileSync(join(root, "second"), "old");
   const seen = fileSignatures(root, ["first", "second"]);
@@ -48,8 +45,8 @@ test("a file that changed in the last moment is not written over, and what was d
   expect(readFileSync(join(root, "second"), "utf8")).toBe("edited meanwhile");
 });
 
-test("a file that appeared in the last moment is not written over", () => {
-  writeFileSync(join(root, "new"), "somebody was faster");
+test("a file that appeared in the last moment is not overwritten", () => {
+  writeFileSync(join(root, "new"), "another process was faster");
   expect(() => placeFiles(root, [place("new")], new Map([["new", ""]]))).toThrow(/changed while the restore/);
-  expect(readFileSync(join(root, "new"), "utf8")).toBe("somebody was faster");
+  expect(readFileSync(join(root, "new"), "utf8")).toBe("another process was faster");
 });

@@ -13,15 +13,15 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readWorktree, startWorkspace } from "@holdfast/test-support/git/repository";
 
-describe("what a restore refuses, with nothing changed", () => {
-  test("a worktree that moved on after the plan, at a touched or at another path", async () => {
+describe("a restore refuses, with nothing changed,", () => {
+  test("a worktree that changed after the plan, at a touched or at another path", async () => {
     const { repo, snapshot, workspace, guard } = await startWorkspace({ a: "1", b: "1" });
     const plane = await snapshot();
     repo.write("a", "2");
     const now = await snapshot();
     const plan = await workspace.planRestore({ from: now, to: plane });
     for (const name of ["a", "b", "untracked"]) {
-      repo.write(name, "edited by somebody meanwhile");
+      repo.write(name, "edited by a user meanwhile");
       const before = readWorktree(repo.root);
       await expect(guard(() => workspace.applyRestore(plan))).rejects.toMatchObject({
         code: "RESTORE_REFUSED",
@@ -35,7 +35,7 @@ describe("what a restore refuses, with nothing changed", () => {
     expect(repo.read("a")).toBe("1");
   });
 
-  test("an ignored file in the way, unless it is what would be written", async () => {
+  test("an ignored file in the way, unless it equals the file to be written", async () => {
     const { repo, snapshot, workspace, restore } = await startWorkspace({ ".gitignore": "", a: "1" });
     repo.write("out", "then");
     repo.write("folder/file", "then");
@@ -59,7 +59,7 @@ describe("what a restore refuses, with nothing changed", () => {
     expect([repo.read("out"), repo.read("folder/file")]).toEqual(["then", "then"]);
   });
 
-  test("an ignored file that came to stand in the way after the plan", async () => {
+  test("an ignored file that appeared in the way after the plan", async () => {
     const { repo, snapshot, workspace } = await startWorkspace({ ".gitignore": "*.gen\n", a: "1" });
     repo.write("x.gen", "then");
     repo.write("dir/y.gen", "then");
@@ -143,7 +143,7 @@ describe("what a restore refuses, with nothing changed", () => {
     expect(existsSync(join(repo.root, "..", "evil"))).toBe(false);
   });
 
-  test("a link that was put in the place of a folder after the plan", async () => {
+  test("a link that replaced a folder after the plan", async () => {
     const { repo, snapshot, workspace } = await startWorkspace({ ".gitignore": "sneaky\n", "dir/file": "1" });
     const outside = join(repo.root, "..", "outside");
     mkdirSync(outside);
@@ -160,7 +160,7 @@ describe("what a restore refuses, with nothing changed", () => {
     expect(existsSync(join(outside, "file"))).toBe(false);
   });
 
-  test("an ignored link in the place of a folder", async () => {
+  test("an ignored link at the path of a folder", async () => {
     const { repo, snapshot, workspace } = await startWorkspace({ ".gitignore": "/dir\n", a: "1" });
     const outside = join(repo.root, "..", "outside");
     mkdirSync(outside);
@@ -176,7 +176,7 @@ describe("what a restore refuses, with nothing changed", () => {
     expect(readlinkSync(repo.path("dir"))).toBe(outside);
   });
 
-  test("a git repository where a file of the snapshot must go", async () => {
+  test("a git repository at the path of a file of the snapshot", async () => {
     const { repo, snapshot, workspace } = await startWorkspace({ ".gitignore": "", a: "1", file: "1" });
     repo.write("lib/deep/x", "p");
     const plane = await snapshot();
@@ -225,7 +225,7 @@ describe("what a restore refuses, with nothing changed", () => {
     expect([repo.read("lib/deep/x"), repo.read("a")]).toEqual(["p", "1"]);
   });
 
-  test("a snapshot whose objects are gone", async () => {
+  test("a snapshot whose objects are missing", async () => {
     const { repo, snapshot, workspace } = await startWorkspace({ a: "1" });
     const now = await snapshot();
     const missing = { ...now, tree: "1".repeat(40) };
@@ -240,21 +240,21 @@ describe("what a restore refuses, with nothing changed", () => {
     expect(repo.read("a")).toBe("1");
   });
 
-  test("already as a plan: a target whose commit, or whose content that would be read, is missing or torn", async () => {
+  test("already in the plan: a target whose commit, or whose content to be read, is missing or torn", async () => {
     const { repo, snapshot, workspace } = await startWorkspace({ a: "1", same: "untouched by all this" });
     repo.write("a", "only in the snapshot ".repeat(100));
     const plane = await snapshot();
     repo.write("a", "1");
     const from = await snapshot();
     const blobOf = (name: string): string => repo.git("rev-parse", `${plane.tree}:${name}`).trim();
-    const told = { code: "TREE_MISSING", data: { snapshot: plane.snapshot } };
+    const missing = { code: "TREE_MISSING", data: { snapshot: plane.snapshot } };
     for (const id of [blobOf("a"), plane.snapshot, plane.tree]) {
       const path = repo.path(`.git/objects/${id.slice(0, 2)}/${id.slice(2)}`);
       const bytes = readFileSync(path);
       for (const left of [undefined, 0, bytes.length - 5]) {
         rmSync(path);
         if (left !== undefined) writeFileSync(path, bytes.subarray(0, left));
-        await expect(workspace.planRestore({ from, to: plane })).rejects.toMatchObject(told);
+        await expect(workspace.planRestore({ from, to: plane })).rejects.toMatchObject(missing);
         writeFileSync(path, bytes);
       }
     }

@@ -33,7 +33,7 @@ describe("private index", () => {
       }
     });
 
-    test("an edit that puts the old size and time back is seen", async () => {
+    test("an edit that restores the old size and time is seen", async () => {
       const repo = startCommitted({ a: "one" });
       const past = new Date("2020-01-01T00:00:00Z");
       utimesSync(repo.path("a"), past, past);
@@ -64,7 +64,7 @@ describe("private index", () => {
       ]);
     });
 
-    test("a torn or foreign private index is not believed", async () => {
+    test("a torn or foreign private index is not trusted", async () => {
       const repo = startCommitted();
       const { snapshot, workspace } = await startSession(repo);
       const first = await snapshot();
@@ -89,7 +89,7 @@ describe("private index", () => {
       expect((await workspace.currentFiles()).tree).toBe(first.tree);
     });
 
-    test("objects that a gc took are written again", async () => {
+    test("objects that a gc removed are written again", async () => {
       const repo = startCommitted();
       repo.write("new", "only copy");
       const { snapshot, workspaces, workspace } = await startSession(repo);
@@ -103,7 +103,7 @@ describe("private index", () => {
       expect(await workspaces.has(again)).toBe(true);
     });
 
-    test("what a killed operation left is swept by a later one", async () => {
+    test("files of a killed operation are removed by a later one", async () => {
       const repo = startCommitted();
       const { snapshot } = await startSession(repo);
       await snapshot();
@@ -115,7 +115,7 @@ describe("private index", () => {
       expect(() => renameSync(left, `${left}x`)).toThrow();
     });
 
-    test("several snapshots at once of one worktree are each whole", async () => {
+    test("several snapshots at once of one worktree are each complete", async () => {
       const repo = startCommitted();
       const { workspace } = await startSession(repo);
       repo.write("new", "1");
@@ -136,7 +136,7 @@ describe("index memo", () => {
     .uniqueArray(entry, { selector: (each) => each.path })
     .map((list) => list.sort((a, b) => (a.path < b.path ? -1 : 1)));
 
-  test("the merge of two sorted lists finds what sets find", () => {
+  test("the merge of two sorted lists equals the result of sets", () => {
     fc.assert(
       fc.property(index, index, (user, ours) => {
         const { untracked, missing, links, sparse } = compareIndexes(user, ours);
@@ -162,7 +162,7 @@ describe("index memo", () => {
     expect([...untracked]).toEqual(["c"]);
   });
 
-  test("what stands in for a sparse file is right only while the user's index says the same", () => {
+  test("the entry of a sparse file is valid only while the user's index has the same", () => {
     const sparse = (over: Partial<IndexEntry>): IndexEntry => ({
       path: "a",
       mode: "100644",
@@ -176,13 +176,13 @@ describe("index memo", () => {
     }
   });
 
-  test("lines of git's listing", () => {
+  test("parses lines of git's listing", () => {
     const line = `s 100755 ${"a".repeat(64)} 2\tdir/na\tme`;
     expect(parseIndexEntry(line)).toEqual({ path: "dir/na\tme", mode: "100755", id: "a".repeat(64), skip: true });
     expect(parseIndexEntry(`h 100644 ${"a".repeat(40)} 0\tx`)).toMatchObject({ path: "x", skip: false });
   });
 
-  test("what is remembered comes back the same, and anything else is not believed", () => {
+  test("stored data is read back unchanged, and anything else is not trusted", () => {
     const mark = fc.string();
     const state = fc.record({
       user: index,

@@ -18,14 +18,14 @@ describe("push", () => {
   });
   afterEach(() => scene.dispose());
 
-  test("a branch is opened with one look at its repository", async () => {
+  test("a branch is opened with one query of its repository", async () => {
     const { calls } = countGit();
     await scene.reopen();
     expect(calls().filter((call) => call.includes("rev-parse") && call.includes("bare"))).toHaveLength(1);
   });
 
   describe("push", () => {
-    test("the first one is new, the same again is up to date, the next goes on top", async () => {
+    test("the first push is new, the same again is up to date, the next is added on top", async () => {
       const first = scene.tip();
       expect(await scene.branch.push({ expected: null })).toEqual({ kind: "pushed", commit: first, forced: false });
       expect(await scene.branch.push({ expected: null })).toEqual({ kind: "up_to_date", commit: first });
@@ -39,7 +39,7 @@ describe("push", () => {
       expect(remoteTip()).toBe(scene.tip());
     });
 
-    test("a relative remote starts at the main worktree", async () => {
+    test("a relative remote is resolved from the main worktree", async () => {
       const { user, bare, branch } = scene;
       user.git("remote", "set-url", "origin", relative(user.root, bare.root));
       expect(await branch.fetch()).toEqual({ kind: "fetched" });
@@ -47,7 +47,7 @@ describe("push", () => {
       expect(await branch.lookUpRemote(branch.name)).toEqual({ kind: "known", commit: scene.tip() });
     });
 
-    test("a branch that is gone from the remote is not there after a fetch, keeps its tracking ref, and can be pushed again", async () => {
+    test("a branch that was deleted on the remote is missing after a fetch, keeps its tracking ref, and can be pushed again", async () => {
       const { user, bare, branch } = scene;
       await branch.push({ expected: null });
       bare.git("branch", "-D", branch.name);
@@ -59,7 +59,7 @@ describe("push", () => {
       expect(await branch.remoteBranch(branch.name)).toBe(scene.tip());
     });
 
-    test("no livelock after a rebase: the next push is forced over the last pushed commit, and over nothing else", async () => {
+    test("no livelock after a rebase: the next push replaces the last pushed commit, and nothing else", async () => {
       await scene.branch.push({ expected: null });
       const pushed = scene.tip();
       const onto = scene.moveBase({ "c.txt": "base\n" });
@@ -88,7 +88,7 @@ describe("push", () => {
       expect(remoteTip()).toBe(other);
     });
 
-    test("pre-push hooks run and are told what git tells them", async () => {
+    test("pre-push hooks run and get the same input as from git", async () => {
       const seen = join(scene.user.root, "..", "seen");
       hook(scene.user.path(".git"), "pre-push", `cat > '${seen}'; echo "$1" >> '${seen}'`);
       await scene.branch.push({ expected: null });
@@ -98,15 +98,15 @@ describe("push", () => {
     });
   });
 
-  describe("a refusal is told by its real cause, though every one of them prints 'failed to push some refs'", () => {
-    test("non_fast_forward: nothing of ours was there, somebody else's commits are", async () => {
+  describe("a refusal has its real cause, although all of them print 'failed to push some refs'", () => {
+    test("non_fast_forward: the remote has commits of another user and none of ours", async () => {
       pushByOther("theirs\n");
       const { cause, message } = refusal(await scene.branch.push({ expected: null }));
       expect(cause).toBe("non_fast_forward");
       expect(message).not.toContain("failed to push some refs");
     });
 
-    test("stale_lease: it was there and is another one now", async () => {
+    test("stale_lease: the expected commit was replaced by another one", async () => {
       await scene.branch.push({ expected: null });
       const pushed = scene.tip();
       pushByOther("theirs\n");
@@ -114,13 +114,13 @@ describe("push", () => {
       expect(refusal(await scene.branch.push({ expected: pushed })).cause).toBe("stale_lease");
     });
 
-    test("stale_lease: nothing was expected and an older commit of ours is there", async () => {
+    test("stale_lease: no commit was expected and an older commit of ours is there", async () => {
       await scene.branch.push({ expected: null });
       await work("three\n");
       expect(refusal(await scene.branch.push({ expected: null })).cause).toBe("stale_lease");
     });
 
-    test("hook: pre-push here, though the remote is never asked", async () => {
+    test("hook: a local pre-push hook, without a connection to the remote", async () => {
       hook(scene.user.path(".git"), "pre-push", "echo 'lint: 3 errors' >&2; exit 3");
       const { cause, message } = refusal(await scene.branch.push({ expected: null }));
       expect(cause).toBe("local_hook");
@@ -128,14 +128,14 @@ describe("push", () => {
       expect(message).toContain("lint: 3 errors");
     });
 
-    test.each(["pre-receive", "update"])("hook: %s there", async (name) => {
+    test.each(["pre-receive", "update"])("hook: %s on the remote", async (name) => {
       hook(scene.bare.root, name, "echo 'no non-fast-forward jokes today' >&2; exit 1");
       const { cause, message } = refusal(await scene.branch.push({ expected: null }));
       expect(cause).toBe("hook");
       expect(message).toContain("no non-fast-forward jokes today");
     });
 
-    test("protected: the remote takes no forced push at all", async () => {
+    test("protected: the remote accepts no forced push", async () => {
       await scene.branch.push({ expected: null });
       const pushed = scene.tip();
       scene.bare.git("config", "receive.denyNonFastForwards", "true");
@@ -148,7 +148,7 @@ describe("push", () => {
       expect(refusal(await scene.branch.push({ expected: null })).cause).toBe("protected");
     });
 
-    test("auth: ssh is not let in; the token in the URL is not told", async () => {
+    test("auth: ssh is denied; the token in the URL is not printed", async () => {
       scene.user.git(
         "config",
         "core.sshCommand",
@@ -159,7 +159,7 @@ describe("push", () => {
       expect(await scene.branch.lookUpRemote("main")).toMatchObject({ kind: "unknown" });
     });
 
-    test("auth: a server that wants a password nobody can type", async () => {
+    test("auth: a server asks for a password without a terminal", async () => {
       const server = createServer((_request, response) => {
         response.writeHead(401, { "www-authenticate": 'Basic realm="x"' }).end();
       });
@@ -177,7 +177,7 @@ describe("push", () => {
       }
     });
 
-    test("network: nobody listens there; a look-up is unknown, never 'absent'", async () => {
+    test("network: no server listens; a look-up is unknown, never 'absent'", async () => {
       scene.user.git("remote", "set-url", "origin", "http://127.0.0.1:9/x.git");
       expect(refusal(await scene.branch.push({ expected: null })).cause).toBe("network");
       expect(await scene.branch.fetch()).toMatchObject({ kind: "failed", refusal: { cause: "network" } });
@@ -193,7 +193,7 @@ describe("push", () => {
       expect(await scene.branch.fetch()).toMatchObject({ kind: "failed", refusal: { cause: "missing_remote" } });
     });
 
-    test("other: what nobody foresaw stays itself", async () => {
+    test("other: an unknown failure keeps its message", async () => {
       scene.user.git("config", "core.sshCommand", "sh -c 'echo \"the hamster is asleep\" >&2; exit 1'");
       scene.user.git("remote", "set-url", "origin", "ssh://host.invalid/x.git");
       const { cause, message } = refusal(await scene.branch.push({ expected: null }));
@@ -276,7 +276,7 @@ describe("inspect push", () => {
     return { folder, remote, git, write, commit, commitBytes, branch, look };
   }
 
-  test("clean commits, and what the remote has already, are no reason to stop", async () => {
+  test("clean commits, and commits that the remote has, do not stop a push", async () => {
     const { write, commit, look } = repository();
     write("old.txt", `here since long: ${OLD}\nand a line more\n`);
     write("code.ts", "const token = process.env.GITHUB_TOKEN;\nconst sum = 'sha512-abc';\n");
@@ -295,7 +295,7 @@ describe("inspect push", () => {
     expect(JSON.stringify(found)).not.toContain(TOKEN);
   });
 
-  test("a later commit that takes it away does not take it out of the history", async () => {
+  test("a later commit that removes it does not remove it from the history", async () => {
     const { write, commit, look } = repository();
     write("a.txt", `${TOKEN}\n`);
     commit("adds it");
@@ -322,21 +322,21 @@ describe("inspect push", () => {
     ]);
   });
 
-  test("a message of a commit is published too", async () => {
+  test("a commit message is searched too", async () => {
     const { write, commit, look } = repository();
     write("a.txt", "a\n");
     commit(`adds a\n\nwith ${TOKEN}`);
     expect((await look()).secrets).toMatchObject([{ path: "commit message", kind: "GitHub token" }]);
   });
 
-  test("examples of documentation are no secrets", async () => {
+  test("examples of documentation are not secrets", async () => {
     const { write, commit, look } = repository();
     write("README.md", "AKIAIOSFODNN7EXAMPLE\npassword: hunter2000\npostgres://me:secret99@localhost/db\n");
     commit("docs");
     expect((await look()).secrets).toEqual([]);
   });
 
-  test("what a merge commit alone adds is found, and what one of its parents has is not", async () => {
+  test("content that only a merge commit adds is found, and content of its parents is not", async () => {
     const { write, commit, look, git } = repository();
     git("switch", "-q", "main");
     write("theirs.txt", `published: ${OLD}\n`);
@@ -359,7 +359,7 @@ describe("inspect push", () => {
     ]);
   });
 
-  test("a line that is too long, and what follows too many changes, is named as not searched", async () => {
+  test("a line that is too long, and content after too many changes, are named as not searched", async () => {
     const { write, commit, look } = repository();
     write("long.txt", `${"a ".repeat(2_500_000)}${TOKEN}${" b".repeat(500_000)}\n`);
     commit("long");
@@ -388,7 +388,7 @@ describe("inspect push", () => {
     expect(JSON.stringify(found)).not.toContain(TOKEN);
   });
 
-  test("a ref of a remote that only this repository has hides no commit", async () => {
+  test("a remote-tracking ref that exists only locally hides no commit", async () => {
     const { write, commit, look, git } = repository();
     write("a.txt", `${TOKEN}\n`);
     commit("work");
@@ -397,7 +397,7 @@ describe("inspect push", () => {
     expect((await look()).secrets).toMatchObject([{ path: "a.txt", line: 1 }]);
   });
 
-  test("a branch of the remote that this repository has never fetched does no harm", async () => {
+  test("a remote branch that was never fetched is not a problem", async () => {
     const { write, commit, look, git } = repository();
     write("b.txt", "b\n");
     commit("other");
@@ -411,7 +411,7 @@ describe("inspect push", () => {
     expect(await look()).toEqual({ secrets: [], unsearched: [], references: [] });
   });
 
-  test("a message that closes a foreign issue or notifies a group is named line by line, the run's own issue is not", async () => {
+  test("a message that closes another issue or notifies a group is named line by line, the run's own issue is not", async () => {
     const { write, commit, look, git } = repository();
     write("a.txt", "a\n");
     commit("add @types/node\n\nCloses #42\nsee #7 and @param, mail a@example.org");
@@ -490,7 +490,7 @@ describe("inspect push", () => {
     expect((await look()).unsearched).toMatchObject([{ path: "commit message" }]);
   });
 
-  test("what follows a NUL in a message is read, and named as not searched", async () => {
+  test("content after a NUL in a message is read, and named as not searched", async () => {
     const { commitBytes, look } = repository();
     commitBytes("", `x\0${TOKEN}\ncloses #77\n`);
     expect(await look()).toMatchObject({
@@ -508,7 +508,7 @@ describe("inspect push", () => {
     expect((await look()).unsearched).toMatchObject([{ commit, path: "commit message", kind }]);
   });
 
-  test("headers that git does not print are searched, also where they continue, and are not shown", async () => {
+  test("headers that git does not print are searched, including continuation lines, and are not shown", async () => {
     const { commitBytes, look } = repository();
     commitBytes(`x-note ${TOKEN}\nmergetag object\n of another\n \n ${OLD}\n${TOKEN} x\n`, "work\n");
     const { secrets, unsearched } = await look();

@@ -23,7 +23,7 @@ beforeEach(async () => {
 afterEach(() => scene.dispose());
 
 describe("rebase", () => {
-  test("own commits on top of the new base, files and index with them, ids the same each time", async () => {
+  test("own commits are on top of the new base, with files and index, and the same ids each time", async () => {
     const from = scene.tip();
     const onto = scene.moveBase({ "a.txt": edited(15, "theirs"), "c.txt": "c\n" });
     scene.user.git("rm", "-q", "gone.txt");
@@ -56,7 +56,7 @@ describe("rebase", () => {
     );
   });
 
-  test("up to date; without own commits the branch simply follows; what the base has already is left out", async () => {
+  test("up to date; without own commits the branch moves to the base; commits that the base has are left out", async () => {
     expect(await scene.branch.rebase({ onto: "main", at: LATER })).toEqual({ kind: "up_to_date", commit: scene.tip() });
     scene.user.git("cherry-pick", `${scene.tip()}~1`);
     scene.user.write("a.txt", scene.user.read("a.txt").replace("ours", "ours, and more"));
@@ -72,7 +72,7 @@ describe("rebase", () => {
     expect(scene.tree.git("status", "--porcelain")).toBe("");
   });
 
-  test("what an agent mended in a merge commit is not lost", async () => {
+  test("an agent's changes in a merge commit are not lost", async () => {
     scene.moveBase({ "a.txt": edited(2, "theirs") });
     expect(() => scene.tree.git("merge", "main")).toThrow();
     scene.tree.write("a.txt", edited(2, "both"));
@@ -85,7 +85,7 @@ describe("rebase", () => {
     expect(["conflict", edited(2, "both")]).toContain(text);
   });
 
-  test("a conflict changes nothing here and names the files and the commit", async () => {
+  test("a conflict changes nothing and names the files and the commit", async () => {
     const onto = scene.moveBase({ "a.txt": edited(2, "theirs") });
     const before = [scene.tip(), readWorktree(scene.tree.root), scene.tree.git("status", "--porcelain")];
     const result = await scene.branch.rebase({ onto, at: LATER });
@@ -96,7 +96,7 @@ describe("rebase", () => {
     expect(scene.tree.git("worktree", "list").trim().split("\n")).toHaveLength(2);
   });
 
-  test("changes that are not committed, or an ignored file in the way: WORKSPACE_BUSY and nothing moved", async () => {
+  test("uncommitted changes, or an ignored file in the way: WORKSPACE_BUSY and nothing moved", async () => {
     const onto = scene.moveBase({ "c.txt": "c\n", "d/e.txt": "e\n" });
     const before = scene.tip();
     for (const [path, text] of [
@@ -150,7 +150,7 @@ describe("rebase", () => {
     }
   });
 
-  test("line ends arrive as the user's git would put them; names of any bytes too", async () => {
+  test("line ends are those of the user's git; names of any bytes are kept", async () => {
     scene.user.write(".gitattributes", "*.bat text eol=crlf\n");
     scene.user.write("run.bat", "one\r\n");
     const odd = Buffer.concat([Buffer.from(`${scene.user.root}/`), Buffer.from([0xfe, 0x2e])]);
@@ -166,10 +166,10 @@ describe("rebase", () => {
   });
 });
 
-describe("a conflict that the agent mends", () => {
+describe("a conflict that the agent resolves", () => {
   const resolved = { message: "Resolved", at: LATER, exclude: [".tmp"] };
 
-  test("marks in the files, nothing under way; refused while marks are left; then one commit on top of the base", async () => {
+  test("the files have markers and no operation is in progress; refused while markers are left; then one commit on top of the base", async () => {
     const onto = scene.moveBase({ "a.txt": edited(2, "theirs"), "c.txt": "c\n" });
     const tip = scene.tip();
     const { files } = await scene.branch.placeConflict({ onto });
@@ -193,7 +193,7 @@ describe("a conflict that the agent mends", () => {
     expect(scene.tree.git("rev-list", "--count", `${onto}..HEAD`).trim()).toBe("1");
   });
 
-  test("killed half-way through placing, the same call goes on; somebody's edit stops it", async () => {
+  test("killed half-way through placing files, the same call continues; an edit of a user stops it", async () => {
     const onto = scene.moveBase({ "a.txt": edited(2, "theirs"), "c.txt": "c\n" });
     scene.tree.write("c.txt", "c\n");
     expect(await scene.branch.placeConflict({ onto })).toEqual({ files: ["a.txt"] });
@@ -203,7 +203,7 @@ describe("a conflict that the agent mends", () => {
     expect(scene.tree.read("b.txt")).toBe("mine\n");
   });
 
-  test("a file that shows such marks of its own accord is no conflict; a removed one is settled", async () => {
+  test("a file that has such markers as content is not a conflict; a removed one is resolved", async () => {
     scene.tree.write("b.txt", "<<<<<<< example\nours\n>>>>>>> example\n");
     await commit("Docs", AT);
     const onto = scene.moveBase({ "b.txt": "theirs\n", "a.txt": edited(2, "theirs") });

@@ -15,7 +15,7 @@ function diff(from: Record<string, TreeEntry | null>, to: Record<string, TreeEnt
 }
 
 describe("planMove", () => {
-  test("a mixture of both sides is finished; nothing of anybody's is ever touched", () => {
+  test("a mixture of both sides is finished; no file of a user is touched", () => {
     fc.assert(
       fc.property(tree, tree, tree, (from, to, now) => {
         const plan = planMove({ wanted: diff(from, to), local: diff(from, now) });
@@ -42,7 +42,7 @@ describe("planMove", () => {
   });
 });
 
-test("what merge-tree prints: tree, paths of any bytes, and only what is said about conflicts", () => {
+test("parses the output of merge-tree: tree, paths of any bytes, and only messages about conflicts", () => {
   const output = Buffer.from(
     "8e27\0f\0odd\xff\0f\0\x001\0f\0Auto-merging\0Auto-merging f\n\x002\0f\0g\0CONFLICT (rename)\0CONFLICT (rename): f\n\0",
     "latin1",
@@ -59,7 +59,7 @@ test.each([
   ["||||||| base\n", true],
   ["=======\nA heading\n=======\n", false],
   [" <<<<<<< indented\n<<<<<<<<< nine\n", false],
-])("%j holds marks: %s", (text, expected) => {
+])("%j has markers: %s", (text, expected) => {
   expect(hasConflictMarkers(text, [])).toBe(expected);
   expect(hasConflictMarkers(text, ["before\n", text])).toBe(false);
 });
@@ -78,7 +78,7 @@ test("a commit's headers, without its signature", () => {
 });
 
 test.each(["", "{", "null", "[]", '{"version":"2"}', '{"version":"2","branch":1}'])(
-  "%j is no record of a rebase",
+  "%j is not a record of a rebase",
   (text) => {
     expect(parseRebase(text)).toBeUndefined();
   },

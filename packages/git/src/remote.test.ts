@@ -11,7 +11,7 @@ import {
 const ALWAYS =
   "error: failed to push some refs to 'x'\nfatal: Could not read from remote repository.\n\nPlease make sure you have the correct access rights\nand the repository exists.\n";
 
-describe("what every refusal prints does not classify", () => {
+describe("texts that every refusal prints do not classify", () => {
   test.each([
     ["[rejected] (non-fast-forward)", "non_fast_forward"],
     ["[rejected] (fetch first)", "non_fast_forward"],
@@ -76,7 +76,7 @@ describe("what every refusal prints does not classify", () => {
     ["send-pack: unexpected disconnect while reading sideband packet", "network"],
     ["Permission denied (publickey).\nfatal: the remote end hung up unexpectedly", "auth"],
     ["error: src refspec x does not match any", "other"],
-  ])("without a word on the ref, %j is %s", (stderr, cause) => {
+  ])("without a report on the ref, %j is %s", (stderr, cause) => {
     const refusal = classifyRemoteFailure({
       report: undefined,
       failedHook: null,
@@ -87,7 +87,7 @@ describe("what every refusal prints does not classify", () => {
     expect(refusal.message).not.toContain("failed to push some refs");
   });
 
-  test("no answer in time is the network's; a hook that failed here is the hook's, whatever it printed", () => {
+  test("a timeout is a network failure; a failed local hook is a hook failure, whatever it printed", () => {
     const facts = { report: undefined, failedHook: null, stderr: "", timedOut: false };
     expect(classifyRemoteFailure({ ...facts, timedOut: true }).cause).toBe("network");
     expect(classifyRemoteFailure({ ...facts, failedHook: "pre-push", stderr: "Connection refused" }).cause).toBe(
@@ -95,7 +95,7 @@ describe("what every refusal prints does not classify", () => {
     );
   });
 
-  test("the report is that of our ref, not of one that ends like it", () => {
+  test("the report is that of our ref, not of one with the same ending", () => {
     const out =
       "To x\n!\trefs/heads/a:refs/heads/x/a\t[rejected] (stale info)\n=\trefs/heads/a:refs/heads/a\t[up to date]\nDone\n";
     expect(parsePushReport(out, "refs/heads/a")).toEqual({ flag: "=", summary: "[up to date]" });
@@ -109,8 +109,8 @@ test.each([
   ["ssh://git@host/x", "ssh://git@host/x"],
   ["ssh://git:pw@host/x", "ssh://***@host/x"],
   ["no url here, mail a@b.c", "no url here, mail a@b.c"],
-])("%j is told as %j", (text, told) => {
-  expect(hideCredentials(text)).toBe(told);
+])("%j is printed as %j", (text, printed) => {
+  expect(hideCredentials(text)).toBe(printed);
 });
 
 test("only a hook's own failure is a failed hook", () => {
@@ -139,7 +139,7 @@ describe("remote and default branch", () => {
     expect(chooseRemote({ names, ...more, role: "push" })).toBe(push);
   });
 
-  test("a remote that is configured and not there is refused with the names", () => {
+  test("a configured remote that does not exist is refused with the names", () => {
     expect(() => chooseRemote({ names: ["origin"], configured: "up", preferred: "", role: "push" })).toThrow(/origin/);
   });
 

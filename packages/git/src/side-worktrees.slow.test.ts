@@ -62,7 +62,7 @@ async function start(files?: Readonly<Record<string, string>>, repo = startCommi
 }
 
 describe("a side worktree", () => {
-  test("has the run's files to the byte, tracked and untracked and changed, on no branch, and is clean", async () => {
+  test("has the run's files byte for byte, tracked, untracked and changed, on no branch, and is clean", async () => {
     const scene = await start({ "a.txt": "one\n", "run.sh": "#!/bin/sh\n", ".gitignore": "ignored/\n" });
     scene.tree.write("a.txt", "changed\r\n");
     scene.tree.write("new/untracked.txt", "mine\n");
@@ -81,7 +81,7 @@ describe("a side worktree", () => {
     expect(files.git("rev-parse", "HEAD^").trim()).toBe(scene.tree.git("rev-parse", "HEAD").trim());
   });
 
-  test("touches nothing of the user's, is not the run's own worktree, and goes without a trace", async () => {
+  test("touches nothing of the user's, is not the run's own worktree, and is removed without a trace", async () => {
     const scene = await start();
     const before = userState(join(scene.repo.root, ".git"));
     const { sideWorktree, base } = await scene.open("x");
@@ -109,7 +109,7 @@ describe("a side worktree", () => {
     ]);
   });
 
-  test("asked for again it is as it was left; with other files it is made anew and what lay there stays pinned", async () => {
+  test("requested again it is unchanged; with other files it is created again and its old content stays pinned", async () => {
     const scene = await start();
     const { sideWorktree, base, files } = await scene.open("x");
     files.write(".git-is-a-file", "no\n");
@@ -130,7 +130,7 @@ describe("a side worktree", () => {
     expect(scene.repo.git("log", "-1", "--format=%s", `${kept?.commit}^1`)).toBe("by the agent\n");
   });
 
-  test("goes without a trace although its agent made a repository in place of the link to git", async () => {
+  test("is removed without a trace although its agent created a repository instead of the link to git", async () => {
     const scene = await start();
     const { sideWorktree, files } = await scene.open("x");
     files.write("made.txt", "made\n");
@@ -145,7 +145,7 @@ describe("a side worktree", () => {
     expect(texts.join("\n")).toContain("made.txt");
   });
 
-  test("is made again from a call's commit, standing on what the agent committed", async () => {
+  test("is created again from a call's commit, on top of the agent's commits", async () => {
     const scene = await start();
     const { sideWorktree, base, files } = await scene.open("x");
     files.write("committed.txt", "c\n");
@@ -164,7 +164,7 @@ describe("a side worktree", () => {
     expect(files.git("status", "--porcelain")).toBe("?? loose.txt\n");
   });
 
-  test("is made anew whatever a killed agent left: a rebase under way, a lock, a branch, no link to git", async () => {
+  test("is created again whatever a killed agent left: a rebase in progress, a lock, a branch, no link to git", async () => {
     const scene = await start();
     const { base, files } = await scene.open("x");
     files.git("checkout", "-qb", "own");
@@ -188,7 +188,7 @@ describe("a side worktree", () => {
     expect(kept).toContain("without git\n");
   });
 
-  test("lies in a bare repository's own folder, and beside a named one", async () => {
+  test("is in a bare repository's own folder, and next to a named one", async () => {
     const source = startCommitted();
     const bare = startRepository();
     rmSync(bare.root, { recursive: true });
@@ -202,7 +202,7 @@ describe("a side worktree", () => {
     );
   });
 
-  test("of a repository without a commit begins with the files alone", async () => {
+  test("of a repository without a commit starts with the files alone", async () => {
     const scene = await start(undefined, startRepository());
     scene.tree.write("first.txt", "1\n");
     const { files } = await scene.open("x");
@@ -210,7 +210,7 @@ describe("a side worktree", () => {
     expect(files.git("rev-list", "--count", "HEAD")).toBe("1\n");
   });
 
-  test("leaves submodules and sparse checkouts as they are: they neither come nor go with a merge", async () => {
+  test("keeps submodules and sparse checkouts: a merge neither adds nor removes them", async () => {
     const library = startCommitted({ "lib.txt": "lib\n" });
     const repo = startCommitted({ "a.txt": "one\n", "far/away.txt": "far\n" });
     repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", library.root, "sub");
@@ -223,16 +223,16 @@ describe("a side worktree", () => {
     expect(files.read("far/away.txt")).toBe("far\n");
     expect(files.git("status", "--porcelain", "--ignore-submodules=none")).toBe("");
     const again = await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit: base });
-    mkdirSync(join(again.root, "kept-because-not-made-anew"));
+    mkdirSync(join(again.root, "kept-because-not-created-again"));
     await scene.workspaces.sideWorktrees.place({ run: RUN, name: "x", base, commit: base });
-    expect(existsSync(join(again.root, "kept-because-not-made-anew"))).toBe(true);
+    expect(existsSync(join(again.root, "kept-because-not-created-again"))).toBe(true);
     files.write("a.txt", "two\n");
     expect(await scene.merge(base, await scene.hold(sideWorktree))).toMatchObject({ kind: "merged" });
     expect([scene.tree.read("a.txt"), scene.tree.read("sub/lib.txt")]).toEqual(["two\n", "lib\n"]);
     expect(scene.tree.git("status", "--porcelain")).toBe(" M a.txt\n");
   });
 
-  test("whose commit is gone is TREE_MISSING and makes nothing", async () => {
+  test("whose commit is missing is TREE_MISSING and creates nothing", async () => {
     const scene = await start();
     const gone = "0123456789012345678901234567890123456789";
     const place = { run: RUN, name: "x", base: gone, commit: gone };
@@ -245,7 +245,7 @@ describe("a side worktree", () => {
 });
 
 describe("a merge", () => {
-  test("brings edits, new, removed, renamed, binary and executable files, links and names that are not UTF-8", async () => {
+  test("applies edits, new, removed, renamed, binary and executable files, links and names that are not UTF-8", async () => {
     const long = Array.from({ length: 40 }, (_, line) => `line ${line}\n`).join("");
     const scene = await start({
       "a.txt": long,
@@ -278,7 +278,7 @@ describe("a merge", () => {
     expect(Object.keys(ours).toSorted()).toEqual(Object.keys(theirs).toSorted());
   });
 
-  test("of what did not change is none", async () => {
+  test("of unchanged files is empty", async () => {
     const scene = await start();
     const { sideWorktree, base } = await scene.open("x");
     scene.tree.write("b.txt", "the run's\n");
@@ -287,7 +287,7 @@ describe("a merge", () => {
     expect(merged).toMatchObject({ kind: "merged", to: { tree: ours.tree } });
   });
 
-  test("takes commits of the agent's with what it did not commit, and moves no branch", async () => {
+  test("includes commits of the agent and its uncommitted changes, and moves no branch", async () => {
     const scene = await start();
     const { sideWorktree, base, files } = await scene.open("x");
     files.write("c.txt", "committed\n");
@@ -331,7 +331,7 @@ describe("a merge", () => {
       (one: TestRepository) => one.write("d/x", "in a folder\n"),
       "file/directory",
     ],
-  ])("a conflict names the file, tells it in words, and changes nothing: %s", async (_, theirs, ours, words) => {
+  ])("a conflict names the file, describes it, and changes nothing: %s", async (_, theirs, ours, words) => {
     const scene = await start({ "a.txt": "one\n", bin: "\0base" });
     const { sideWorktree, base, files } = await scene.open("x");
     theirs(files);
@@ -344,7 +344,7 @@ describe("a merge", () => {
     expect(readWorktree(scene.own.root)).toEqual(before);
   });
 
-  test("a conflict shows the lines, with words for the sides, and no more than can be read", async () => {
+  test("a conflict shows the lines, with labels for the sides, up to a limit", async () => {
     const scene = await start({ "a.txt": "one\ntwo\nthree\n", "long.txt": "x\n" });
     const { sideWorktree, base, files } = await scene.open("x");
     files.write("a.txt", "one\nTHEIRS\nthree\n");
@@ -357,7 +357,7 @@ describe("a merge", () => {
     expect(detail.length).toBeLessThan(8000);
   });
 
-  test("a driver of the repository's is not run, and a folder that was moved draws nothing after it", async () => {
+  test("a merge driver of the repository is not run, and a moved folder moves no other files", async () => {
     const scene = await start({
       "a.txt": "one\n",
       ".gitattributes": "*.txt merge=evil\n",

@@ -36,7 +36,7 @@ function applied(files: Files, path: string, change: Edit): Files {
   return next;
 }
 
-test("side worktrees with edits of their own, merged one after another, are all edits applied one after another", async () => {
+test("side worktrees with their own edits, merged one after another, equal all edits applied one after another", async () => {
   const repo = startCommitted();
   const workspaces = await openGitWorkspaces(repo.root);
   onTestFinished(() => workspaces.close());

@@ -20,8 +20,9 @@ import { openGitWorkspaces } from "./workspaces.ts";
 describe("capture content", () => {
   /** Root may read everything, so this runs as another user in another process. */
   function snapshotAsNobody(repo: TestRepository): FilesPlane {
-    const nobody = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
-    if ("uid" in nobody) execFileSync("chown", ["-R", `${nobody.uid}:${nobody.gid}`, join(repo.root, "..")]);
+    const unprivileged = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
+    if ("uid" in unprivileged)
+      execFileSync("chown", ["-R", `${unprivileged.uid}:${unprivileged.gid}`, join(repo.root, "..")]);
     const script = `
     import { openGitWorkspaces } from ${JSON.stringify(new URL("./workspaces.ts", import.meta.url).href)};
     const workspace = await (await openGitWorkspaces(process.argv[1])).open(process.argv[1]);
@@ -29,15 +30,15 @@ describe("capture content", () => {
     process.stdout.write(JSON.stringify(plane));`;
     const args = ["--input-type=module", "-e", script, repo.root];
     const output = execFileSync(process.execPath, args, {
-      ...nobody,
+      ...unprivileged,
       env: { PATH: process.env["PATH"] },
       encoding: "utf8",
     });
-    if ("uid" in nobody) execFileSync("chown", ["-R", "0:0", join(repo.root, "..")]);
+    if ("uid" in unprivileged) execFileSync("chown", ["-R", "0:0", join(repo.root, "..")]);
     return JSON.parse(output);
   }
 
-  describe("what is captured", () => {
+  describe("a snapshot captures", () => {
     test("tracked edits, staged edits, deletions, untracked files, modes and links, but nothing ignored", async () => {
       const repo = startCommitted({
         "a.txt": "one\n",
@@ -91,7 +92,7 @@ describe("capture content", () => {
       expect(listTree(repo, plain)).toEqual(["100644 .gitignore", "100644 a.txt"]);
     });
 
-    test("a file that is tracked although ignored, also after it was away for a while", async () => {
+    test("a file that is tracked although ignored, also after it was missing for a while", async () => {
       const repo = startCommitted({ ".gitignore": "*.log\n" });
       repo.write("kept.log", "1");
       repo.git("add", "-f", "kept.log");
@@ -163,7 +164,7 @@ describe("capture content", () => {
       expect((await snapshot()).tree).toBe(plane.tree);
     });
 
-    test("empty files, huge tracked files, and untracked files over the limit, which are named", async () => {
+    test("empty files, huge tracked files, and names of untracked files over the limit", async () => {
       const repo = startCommitted({ "big-tracked": "x".repeat(3000) });
       const { snapshot } = await startSession(repo);
       repo.write("empty", "");
@@ -208,7 +209,7 @@ describe("capture content", () => {
       expect((await snapshot()).tree).toBe(first.tree);
     });
 
-    test("files and folders that may not be read are named, not taken for deleted", async () => {
+    test("files and folders that cannot be read are named, and do not count as deleted", async () => {
       const repo = startCommitted({ open: "1", "shut-tracked": "1", "folder/inner": "1" });
       repo.write("shut-new", "1");
       chmodSync(repo.path("shut-new"), 0);
@@ -224,7 +225,7 @@ describe("capture content", () => {
       ]);
     });
 
-    test("pipes and sockets in the place of files or beside them, and names that git cannot hold are named", async () => {
+    test("pipes and sockets at the paths of files or next to them, and names that git cannot store are named", async () => {
       const repo = startCommitted({ "was-file": "x" });
       const { snapshot } = await startSession(repo);
       await snapshot();
@@ -282,7 +283,7 @@ describe("capture index", () => {
       },
     );
 
-    test("intent to add, and a merge with conflicts, are what lies on disk", async () => {
+    test("intent to add, and a merge with conflicts, are captured as on disk", async () => {
       const repo = startCommitted({ a: "base\n" });
       repo.git("checkout", "-qb", "other");
       repo.write("a", "other\n");
@@ -314,7 +315,7 @@ describe("capture index", () => {
       expect((await snapshot()).tree).toBe(plane.tree);
     });
 
-    test("a detached HEAD, SHA-256 objects, an index lock of somebody else, a split index", async () => {
+    test("a detached HEAD, SHA-256 objects, an index lock of another process, a split index", async () => {
       const repo = startRepository(["--object-format=sha256"]);
       repo.write("a", "1");
       repo.git("add", "a");
@@ -370,7 +371,7 @@ describe("capture index", () => {
     });
   });
 
-  test("the staged state can be found again: the index is kept byte for byte and survives gc", async () => {
+  test("the staged state can be found again: the index is stored byte for byte and survives gc", async () => {
     const repo = startCommitted();
     repo.write("a.txt", "staged\n");
     repo.git("add", "a.txt");
@@ -409,7 +410,7 @@ describe("capture nested", () => {
       ]);
     });
 
-    test("files that were captured before somebody made a repository around them leave the snapshot", async () => {
+    test("files that were captured before a repository was created around them leave the snapshot", async () => {
       const repo = startCommitted();
       repo.write("lib/file", "x");
       const { snapshot } = await startSession(repo);
@@ -504,7 +505,7 @@ describe("conversion", () => {
     await roundTrip({ ".gitattributes": "*.bin filter=lfs -text\n", "a.bin": "big binary", "b.bin": pointer });
   });
 
-  test("a filter that keeps the size, so that no stat could tell", async () => {
+  test("a filter that keeps the size, so that stat shows no change", async () => {
     repo.git("config", "filter.hide.clean", "sed s/secret/XXXXXX/");
     repo.git("config", "filter.hide.smudge", "cat");
     await roundTrip({ ".gitattributes": "conf filter=hide\n", conf: "password=secret\n" });

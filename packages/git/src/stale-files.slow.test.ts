@@ -30,13 +30,13 @@ afterEach(() => {
 const MARK = "0123456789abcdef0123456789abcdef";
 const MINUTE = 60;
 
-describe("git was killed while it made a worktree", () => {
+describe("git was killed while it created a worktree", () => {
   const files = ["locked", "gitdir", "HEAD", "commondir", ".git"] as const;
   const cuts = ["absent", "empty", "half", "zeros"] as const;
   const states = files.flatMap((file) => cuts.map((cut) => ({ name: `${file} ${cut}`, file, cut })));
 
   test.each(sampleBySeed(states, 5))(
-    "$name: everybody's git works again, and the worktree is made",
+    "$name: every git works again, and the worktree is created",
     async ({ file, cut }) => {
       const { repo, path, note } = halfMade();
       const theirs = userWorktree(repo);
@@ -59,7 +59,7 @@ describe("git was killed while it made a worktree", () => {
     },
   );
 
-  test("before it was put on its branch, with the lock for that: gone on with, without any note too", async () => {
+  test("before its branch was checked out, with the lock for that: it is completed, also without a note", async () => {
     const { repo, path } = halfMade();
     writeFileSync(repo.path(".git/worktrees/r/HEAD.lock"), "");
     const all = await openGitWorkspaces(repo.root);
@@ -67,14 +67,14 @@ describe("git was killed while it made a worktree", () => {
     expect(testRepositoryAt(path).git("symbolic-ref", "HEAD")).toBe("refs/heads/holdfast/r\n");
   });
 
-  test("its link is there and its entry is not", async () => {
+  test("its link exists and its entry does not", async () => {
     const { repo, path } = halfMade();
     rmSync(repo.path(".git/worktrees/r"), { recursive: true });
     const all = await openGitWorkspaces(repo.root);
     expect((await all.create({ run: "r" })).root).toBe(path);
   });
 
-  test.each(["holdfast/r", "topic/x"])("the locks of a reset on %s that did not come to its end", async (branch) => {
+  test.each(["holdfast/r", "topic/x"])("the locks of an interrupted reset on %s", async (branch) => {
     const repo = committed();
     const all = await openGitWorkspaces(repo.root);
     const { root } = await all.create({ run: "r", branch });
@@ -85,10 +85,10 @@ describe("git was killed while it made a worktree", () => {
     rmSync(join(root, "a.txt"));
     await all.create({ run: "r" });
     expect(testRepositoryAt(root).read("a.txt")).toBe("one\n");
-    expect(testRepositoryAt(root).git("commit", "-q", "--allow-empty", "-m", "goes on")).toBe("");
+    expect(testRepositoryAt(root).git("commit", "-q", "--allow-empty", "-m", "continues")).toBe("");
   });
 
-  test("in a worktree that was handed out nothing is cleared, whatever an old note says", async () => {
+  test("in a worktree that was handed out nothing is removed, whatever an old note contains", async () => {
     const repo = committed();
     const { root } = await (await openGitWorkspaces(repo.root)).create({ run: "r" });
     writeNote(repo, { kind: "making", run: "r", path: root, branch: "holdfast/r" });
@@ -99,7 +99,7 @@ describe("git was killed while it made a worktree", () => {
     expect(notes(repo)).toEqual([]);
   });
 
-  test("a git that outlived its caller is ended before its work is done again", async () => {
+  test("a git that outlived its caller is ended before its work is repeated", async () => {
     const { repo, note } = halfMade();
     const orphan = spawn("sleep", ["1000"], { env: { ...process.env, [MARK_VARIABLE]: MARK } });
     const ended = once(orphan, "exit");
@@ -108,7 +108,7 @@ describe("git was killed while it made a worktree", () => {
     expect(await ended).toEqual([null, "SIGKILL"]);
   });
 
-  test("git alone was killed: what it left is gone when its caller has failed", async () => {
+  test("only git was killed: its files are removed when its caller has failed", async () => {
     const repo = committed();
     const { PATH } = process.env;
     const real = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim();
@@ -132,7 +132,7 @@ describe("git was killed while it made a worktree", () => {
     await (await openGitWorkspaces(repo.root)).create({ run: "r" });
   });
 
-  test("while its maker lives nobody touches it", async () => {
+  test("while its creator is alive no process touches it", async () => {
     const { repo, note } = halfMade();
     const maker = spawn("sleep", ["1000"]);
     try {
@@ -147,8 +147,8 @@ describe("git was killed while it made a worktree", () => {
   });
 });
 
-describe("locks of a run of which no process is alive", () => {
-  test("in its worktree, its side worktrees and on its branch go, and are named", async () => {
+describe("locks of a run without a live process", () => {
+  test("in its worktree, its side worktrees and on its branch are removed and named", async () => {
     const repo = committed();
     const all = await openGitWorkspaces(repo.root);
     await all.create({ run: "r", branch: "topic/x" });
@@ -187,7 +187,7 @@ describe("locks of a run of which no process is alive", () => {
     expect(await all.clearLocks({ run: "r", branch: "refs/heads/../../index" })).toEqual([]);
   });
 
-  test("a run in the user's own checkout has none, whatever branch it is on", async () => {
+  test("a run in the user's own checkout has none, on any branch", async () => {
     const repo = committed();
     const all = await openGitWorkspaces(repo.root);
     const locks = ["index.lock", "refs/heads/main.lock", "refs/heads/topic.lock"].map((name) =>
@@ -202,8 +202,8 @@ describe("locks of a run of which no process is alive", () => {
   });
 });
 
-describe("what is not ours stays", () => {
-  test("a worktree of the user's in that place that nothing was checked out in yet", async () => {
+describe("files that are not ours stay", () => {
+  test("a worktree of the user at that path in which nothing was checked out yet", async () => {
     const repo = committed();
     const path = join(repo.root, "..", "repo-worktrees", "r");
     repo.git("worktree", "add", "-q", "--no-checkout", "-b", "theirs", path);
@@ -213,7 +213,7 @@ describe("what is not ours stays", () => {
     expect(testRepositoryAt(path).git("symbolic-ref", "HEAD")).toBe("refs/heads/theirs\n");
   });
 
-  test("one in which the user works although git was killed at the end of making it", async () => {
+  test("one in which the user works although git was killed at the end of its creation", async () => {
     const repo = committed();
     const path = join(repo.root, "..", "repo-worktrees", "r");
     repo.git("worktree", "add", "-q", "-b", "theirs", path);
@@ -223,7 +223,7 @@ describe("what is not ours stays", () => {
     expect(testRepositoryAt(path).git("status", "--porcelain")).toBe("");
   });
 
-  test("one that the user's git is making elsewhere, until it is an hour old", async () => {
+  test("one that the user's git creates elsewhere, until it is an hour old", async () => {
     const repo = committed();
     repo.git("worktree", "add", "-q", "--no-checkout", join(repo.root, "..", "theirs"));
     const gitDir = repo.path(".git/worktrees/theirs");
@@ -237,7 +237,7 @@ describe("what is not ours stays", () => {
     expect(readdirSync(repo.path(".git/holdfast-workspace/damaged"))[0]).toMatch(/^worktree-theirs-/);
   });
 
-  test("whatever a planted note names", async () => {
+  test("everything that a planted note names", async () => {
     const repo = committed();
     const outside = join(repo.root, "..", "outside");
     mkdirSync(outside);
@@ -250,7 +250,7 @@ describe("what is not ours stays", () => {
     expect([...locks, join(outside, ".git")].every((file) => existsSync(file))).toBe(true);
   });
 
-  test("no plan takes what is finished, used or elsewhere", () => {
+  test("no plan removes finished, used or unrelated files", () => {
     const line = fc.constantFrom("", "\0\0", "/w", "/w/r/.git", "/w/r/.git\n", "/w/r2/.git\n");
     const arbitrary: fc.Arbitrary<WorktreeEntry> = fc
       .record({
@@ -306,7 +306,7 @@ describe("git was killed while it deleted packed refs", () => {
     { when: "its refs are locked", isLocked: true, replaced: 5 * MINUTE },
     { when: "it had unlocked them already", isLocked: false, replaced: MINUTE },
     { when: "a power cut took all but its draft", isLocked: "never", replaced: 5 * MINUTE },
-  ])("its locks go when $when, and the user can delete a branch again", async ({ isLocked, replaced }) => {
+  ])("its locks are removed when $when, and the user can delete a branch again", async ({ isLocked, replaced }) => {
     const { repo, ref, lock } = await scene();
     age(writeNote(repo, { kind: "unpinning", refs: [ref] }), 3 * MINUTE);
     for (const file of [lock, repo.path(".git/packed-refs.new")]) age(file, 2 * MINUTE);

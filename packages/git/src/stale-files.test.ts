@@ -24,7 +24,7 @@ const making = (run: string, path = `/w/${run}`): GitOperation => ({
   branch: `holdfast/${run}`,
 });
 
-test("a note is there while its work is, and says what it is", async () => {
+test("a note exists while its work runs, and describes it", async () => {
   const { own, left } = await beginGitOperation(home, making("r"));
   expect(left).toEqual([]);
   expect(await readGitOperations(home)).toMatchObject([{ work: making("r"), mark: own.mark, abandoned: false }]);
@@ -32,7 +32,7 @@ test("a note is there while its work is, and says what it is", async () => {
   expect(readdirSync(home)).toEqual([]);
 });
 
-test("nobody begins the same work, or work in the same place, beside another; other work goes on", async () => {
+test("no process starts the same work, or work at the same path, in parallel; other work continues", async () => {
   await beginGitOperation(home, making("r"));
   await beginGitOperation(home, making("other"));
   await beginGitOperation(home, { kind: "unpinning", refs: [] });
@@ -41,14 +41,14 @@ test("nobody begins the same work, or work in the same place, beside another; ot
   expect(await readGitOperations(home)).toHaveLength(3);
 });
 
-test("work that was given up is handed to the next", async () => {
+test("abandoned work is handed to the next process", async () => {
   const first = await beginGitOperation(home, making("r"));
   abandonGitOperation(first.own);
   const second = await beginGitOperation(home, making("r"));
   expect(second.left.map(({ mark }) => mark)).toEqual([first.own.mark]);
 });
 
-test("one from another host is believed for an hour", async () => {
+test("a note from another host is trusted for an hour", async () => {
   const file = join(home, `work-${"a".repeat(32)}`);
   writeFileSync(file, JSON.stringify({ work: making("r"), owner: { ...processIdentity(), host: "elsewhere" } }));
   expect(await readGitOperations(home)).toMatchObject([{ abandoned: false }]);
@@ -56,7 +56,7 @@ test("one from another host is believed for an hour", async () => {
   expect(await readGitOperations(home)).toMatchObject([{ abandoned: true }]);
 });
 
-test.each(["", "{", "null", '{"work":{"kind":"making"},"owner":{}}'])("%j is nobody's note", async (text) => {
+test.each(["", "{", "null", '{"work":{"kind":"making"},"owner":{}}'])("%j is not a valid note", async (text) => {
   writeFileSync(join(home, `work-${"a".repeat(32)}`), text);
   expect(await readGitOperations(home)).toEqual([]);
 });

@@ -64,7 +64,7 @@ test("files, patch, stat and names of two snapshots", async () => {
   ]);
 });
 
-test("only the paths asked for, whatever bytes they are made of", async () => {
+test("only the requested paths, of any bytes", async () => {
   const from = await session.snapshot();
   repo.write("edited", "2\n");
   repo.write("dir/inner", "2\n");
@@ -78,7 +78,7 @@ test("only the paths asked for, whatever bytes they are made of", async () => {
   expect(none).toEqual({ text: "", files: [] });
 });
 
-test("what is not a tree is a missing tree, and never an option", async () => {
+test("an id that is not a tree is a missing tree, and never an option", async () => {
   const { tree } = await session.snapshot();
   for (const from of ["1".repeat(40), "nope", "--output=/tmp/x", "HEAD:edited"]) {
     const attempt = session.workspaces.diff({ from, to: tree, format: "patch" });

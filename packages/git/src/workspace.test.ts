@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => scene.dispose());
 
-test("commits are dropped, the files stay, and nothing of them is staged", async () => {
+test("commits are dropped, the files stay, and nothing is staged", async () => {
   const head = scene.tip();
   scene.tree.write("a.txt", "two\n");
   await scene.branch.commit({ message: "Work", at: AT, exclude: [] });
@@ -30,7 +30,7 @@ test("commits are dropped, the files stay, and nothing of them is staged", async
   expect(scene.tree.git("status", "--porcelain")).toBe(" M a.txt\n?? c.txt\n");
 });
 
-test("locks that a killed git or Holdfast left are no hindrance", async () => {
+test("locks that a killed git or Holdfast left do not block", async () => {
   const head = scene.tip();
   scene.tree.write("a.txt", "two\n");
   await scene.branch.commit({ message: "Work", at: AT, exclude: [] });

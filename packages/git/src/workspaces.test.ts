@@ -63,7 +63,7 @@ describe("hostile", () => {
     repo.write("sub/a.txt", "edited inside\n");
   }
 
-  test("nothing that a repository names is ever run, by any operation", async () => {
+  test("no operation executes a program that a repository names", async () => {
     armInner();
     const markers = addHostileConfig(repo);
     const { snapshot, restore, workspaces, workspace, guard } = await openWorkspaceSession({
@@ -98,7 +98,7 @@ describe("hostile", () => {
     expect(markers()).not.toEqual([]);
   });
 
-  test("our own git directory is made anew when somebody planted another", async () => {
+  test("our own git directory is created again when it was replaced", async () => {
     const markers = addHostileConfig(repo);
     const planted = repo.path(".git/holdfast-workspace/git");
     for (const folder of ["info", "refs", "objects"]) mkdirSync(join(planted, folder), { recursive: true });
@@ -114,14 +114,14 @@ describe("hostile", () => {
     expect(markers()).toEqual([]);
   });
 
-  test("a link in the place of our folder is refused", async () => {
+  test("a link at the path of our folder is refused", async () => {
     const elsewhere = join(repo.root, "..", "elsewhere");
     mkdirSync(elsewhere);
     symlinkSync(elsewhere, repo.path(".git/holdfast-workspace"));
     await expect(openGitWorkspaces(repo.root)).rejects.toMatchObject({ code: "IO_FAILED" });
   });
 
-  test("core.worktree cannot point us at another folder", async () => {
+  test("core.worktree cannot redirect us to another folder", async () => {
     const victim = join(repo.root, "..", "victim");
     mkdirSync(victim);
     repo.git("config", "core.worktree", victim);
@@ -132,13 +132,13 @@ describe("hostile", () => {
     await expect(workspaces.open(repo.root)).rejects.toMatchObject({ code: "WORKSPACE_MISSING" });
   });
 
-  test("a bare repository that lies in a cloned tree does not speak for it", async () => {
+  test("a bare repository inside a cloned tree is not used for it", async () => {
     repo.git("init", "-q", "--bare", "planted");
     mkdirSync(repo.path("planted/sub"));
     await expect(openGitWorkspaces(repo.path("planted/sub"))).rejects.toMatchObject({ code: "NOT_A_REPOSITORY" });
   });
 
-  test("a file names the worktree that it lies in", async () => {
+  test("a file belongs to its innermost worktree", async () => {
     const workspaces = await openGitWorkspaces(repo.path("dir/e.txt"));
     expect((await workspaces.open(repo.path("a.txt"))).root).toBe(repo.root);
   });
@@ -325,21 +325,21 @@ describe("peers", () => {
   });
 });
 
-describe("failure border", () => {
+describe("error mapping", () => {
   const codeOf = (work: Promise<unknown>): Promise<unknown> =>
     work.then(
       () => "done",
       (error: unknown) => (error instanceof HoldfastError ? error.code : error),
     );
 
-  describe("what the system throws", () => {
+  describe("system errors", () => {
     const thrown = (code: string): Error => Object.assign(new Error(code), { code, syscall: "open", path: "/a/file" });
     const subject = wrapMethodErrors(
       {
         name: "kept",
         fail: (error: unknown): Promise<void> => Promise.reject(error),
         full: () => writeFile("/dev/full", "x"),
-        none: () => readFile(join(tmpdir(), "nobody", "made", "this")),
+        none: () => readFile(join(tmpdir(), "no", "such", "file")),
         async nul() {
           await open("a\0b");
         },
@@ -361,7 +361,7 @@ describe("failure border", () => {
       ["EPERM", "IO_FAILED"],
       ["EIO", "IO_FAILED"],
       ["EMFILE", "IO_FAILED"],
-    ])("%s is told as %s, with the path", async (system, code) => {
+    ])("%s is reported as %s, with the path", async (system, code) => {
       await expect(subject.fail(thrown(system))).rejects.toMatchObject({
         name: "HoldfastError",
         code,
@@ -377,17 +377,17 @@ describe("failure border", () => {
       if (process.platform === "linux") expect(await codeOf(subject.full())).toBe("DISK_FULL");
     });
 
-    test("when the place itself is gone, that is what is told", async () => {
+    test("a missing directory is reported as such", async () => {
       const gone = wrapMethodErrors(
         { fail: () => Promise.reject(thrown("ENOENT")) },
-        join(tmpdir(), "nobody", "made", "this"),
+        join(tmpdir(), "no", "such", "file"),
       );
       expect(await codeOf(gone.fail())).toBe("WORKSPACE_MISSING");
     });
 
-    test("what is told already passes as it is, and so does what succeeds", async () => {
-      const told = new HoldfastError({ code: "USAGE", message: "told" });
-      await expect(subject.fail(told)).rejects.toBe(told);
+    test("a HoldfastError and a result pass unchanged", async () => {
+      const known = new HoldfastError({ code: "USAGE", message: "known" });
+      await expect(subject.fail(known)).rejects.toBe(known);
       expect(await subject.add(1, 2)).toBe(3);
       expect(subject.name).toBe("kept");
     });
@@ -400,7 +400,7 @@ describe("failure border", () => {
     });
     afterEach(() => rmSync(home, { recursive: true }));
 
-    test("that fails is no error: it would hide the one that matters", async () => {
+    test("that fails is not an error: it would hide the original one", async () => {
       const folder = join(home, "home");
       mkdirSync(folder);
       const scratch = await openScratch(folder);
@@ -410,7 +410,7 @@ describe("failure border", () => {
       await expect(removeStaleOperations(folder)).resolves.toBeUndefined();
     });
 
-    test("what it left is swept once it is old and its process is gone", async () => {
+    test("its stale files are removed once they are old and their process is gone", async () => {
       const old = Date.now() / 1000 - 3600;
       const names = ["op-999999999-a", "git-a", `op-${process.pid}-a`, "git", "index-1", "op-999999999-young"];
       for (const name of names) mkdirSync(join(home, name));
@@ -420,7 +420,7 @@ describe("failure border", () => {
     });
   });
 
-  describe("a NUL byte, which no name can hold, is a mistake of the caller", () => {
+  describe("a NUL byte, which no name can contain, is an error of the caller", () => {
     let repo: TestRepository;
     beforeEach(() => {
       repo = createTestRepository();
@@ -451,8 +451,8 @@ describe("failure border", () => {
         restored: workspace.planRestore({ from: look, to: look, paths: [bad] }),
         plan: workspace.applyRestore({ ...plan, toTree: bad }),
       };
-      const told = await Promise.all(Object.entries(works).map(async ([name, work]) => [name, await codeOf(work)]));
-      expect(told).toEqual(Object.keys(works).map((name) => [name, "USAGE"]));
+      const codes = await Promise.all(Object.entries(works).map(async ([name, work]) => [name, await codeOf(work)]));
+      expect(codes).toEqual(Object.keys(works).map((name) => [name, "USAGE"]));
       const at = "2026-01-02T03:04:05Z";
       const saved = await workspace.snapshot({ run: "r", sequence: 1, message: bad, at });
       expect(repo.git("for-each-ref", "--format=%(subject)", saved.ref)).toBe("a\uFFFDb\n");
@@ -461,7 +461,7 @@ describe("failure border", () => {
       expect(repo.git("worktree", "list", "--porcelain").match(/^worktree /gm)).toHaveLength(1);
     });
 
-    test("a name that is too long for the system is told as such", async () => {
+    test("a name that is too long for the system is reported as such", async () => {
       const workspaces = await openGitWorkspaces(repo.root);
       const path = join(repo.root, "..", "x".repeat(300));
       expect(await codeOf(workspaces.create({ run: "r", path }))).toBe("IO_FAILED");
@@ -470,7 +470,7 @@ describe("failure border", () => {
 });
 
 describe("git version", () => {
-  test("a git that is too old is told at the first use, with the version that is needed", async () => {
+  test("a git that is too old is reported at the first use, with the required version", async () => {
     const { root } = startRepository();
     await (await openGitWorkspaces(root)).close();
     countGit({ version: "2.37.7" });

@@ -24,7 +24,7 @@ function write(files: Readonly<Record<string, string>>): void {
   for (const [name, text] of Object.entries(files)) writeFileSync(join(gitDir, name), text);
 }
 
-test("an entry tells its folder and its run", async () => {
+test("an entry has its folder and its run", async () => {
   expect(await readEntries({ commonDir })).toEqual([]);
   write(ENTRY);
   expect(await readEntries({ commonDir })).toMatchObject([
@@ -36,7 +36,7 @@ test("an entry tells its folder and its run", async () => {
   ]);
 });
 
-test("what was torn anywhere, or not put on its branch yet, is not whole", async () => {
+test("an entry that is torn, or without its branch yet, is not complete", async () => {
   const names = ["gitdir", "commondir", "HEAD"] as const;
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...names), fc.nat(30), fc.nat(3), async (name, kept, zeros) => {

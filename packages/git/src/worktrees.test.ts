@@ -33,7 +33,7 @@ describe("worktrees", () => {
   afterEach(() => repo.dispose());
 
   describe("create and find", () => {
-    test("a worktree and branch beside the repository; again is the same one; the user's own state is untouched", async () => {
+    test("a worktree and branch next to the repository; the same call returns the same one; the user's own state is untouched", async () => {
       const before = userState(repo.path(".git"));
       const made = await workspaces.create({ run: "issue-4" });
       expect(made.root).toBe(join(repo.root, "..", "repo-worktrees", "issue-4"));
@@ -50,7 +50,7 @@ describe("worktrees", () => {
       expect(rest).toEqual(before);
     });
 
-    test("issue-4 is never taken for issue-42, nor a worktree of the user's for one of ours", async () => {
+    test("issue-4 is never mistaken for issue-42, nor a worktree of the user for one of ours", async () => {
       await workspaces.create({ run: "issue-42" });
       repo.git("worktree", "add", "-q", join(repo.root, "..", "issue-4"));
       expect(await workspaces.find("issue-4")).toBeUndefined();
@@ -78,7 +78,7 @@ describe("worktrees", () => {
       expect(testRepositoryAt(child.root).read("a.txt")).toBe("one\n");
     });
 
-    test("a path that leads over a link is the one that git writes down", async () => {
+    test("a path through a link is resolved as git stores it", async () => {
       mkdirSync(join(repo.root, "..", "real"));
       symlinkSync("real", join(repo.root, "..", "link"));
       const made = await workspaces.create({ run: "r", path: join(repo.root, "..", "link", "new", "r") });
@@ -86,7 +86,7 @@ describe("worktrees", () => {
       expect((await workspaces.find("r"))?.root).toBe(made.root);
     });
 
-    test("a bare repository keeps its trees inside", async () => {
+    test("a bare repository has its worktrees inside", async () => {
       const bare = join(repo.root, "..", "bare.git");
       repo.git("clone", "-q", "--bare", repo.root, bare);
       const all = await openGitWorkspaces(bare);
@@ -104,7 +104,7 @@ describe("worktrees", () => {
       expect(await all.find("r")).toBeUndefined();
     });
 
-    test("a deleted folder is made again on its branch, with the commits that it had", async () => {
+    test("a deleted folder is created again on its branch, with its commits", async () => {
       const made = await workspaces.create({ run: "r" });
       const tree = testRepositoryAt(made.root);
       tree.write("b.txt", "committed\n");
@@ -119,7 +119,7 @@ describe("worktrees", () => {
       expect((await workspaces.list()).filter(({ run }) => run === "r")).toHaveLength(1);
     });
 
-    test("a worktree whose folder is gone can be made again in another place", async () => {
+    test("a worktree whose folder is missing can be created again at another path", async () => {
       const made = await workspaces.create({ run: "r" });
       rmSync(made.root, { recursive: true });
       const path = join(repo.root, "..", "other place");
@@ -128,7 +128,7 @@ describe("worktrees", () => {
       expect((await workspaces.create({ run: "r" })).root).toBe(path);
     });
 
-    test("a folder of somebody else in that place is not touched", async () => {
+    test("an existing folder of a user at that path is not touched", async () => {
       const path = join(repo.root, "..", "repo-worktrees", "r");
       mkdirSync(path, { recursive: true });
       writeFileSync(join(path, "theirs"), "x");
@@ -137,7 +137,7 @@ describe("worktrees", () => {
       expect(() => repo.git("rev-parse", "--verify", "-q", "holdfast/r")).toThrow();
     });
 
-    test("a worktree whose maker was killed is finished, and not found before", async () => {
+    test("a worktree whose creator was killed is completed, and not found before", async () => {
       const made = await workspaces.create({ run: "r" });
       const gitDir = testRepositoryAt(made.root).git("rev-parse", "--absolute-git-dir").trim();
       writeFileSync(join(gitDir, "holdfast-making"), "");
@@ -167,7 +167,7 @@ describe("worktrees", () => {
   });
 
   describe("remove", () => {
-    test("a clean worktree goes, its branch stays; gone already is no error", async () => {
+    test("a clean worktree is removed, its branch stays; a missing one is not an error", async () => {
       const made = await workspaces.create({ run: "r" });
       await workspaces.remove({ run: "r" });
       expect(existsSync(made.root)).toBe(false);
@@ -185,7 +185,7 @@ describe("worktrees", () => {
       ["an untracked file", "untracked", (tree: TestRepository) => tree.write("new", "1")],
       ["an ignored file", "ignored", (tree: TestRepository) => tree.write("x.log", "1")],
       [
-        "a commit that nobody else has",
+        "a commit that no other branch has",
         "commits",
         (tree: TestRepository) => tree.git("commit", "-q", "--allow-empty", "-m", "w"),
       ],
@@ -240,7 +240,7 @@ describe("worktrees", () => {
       await expect(workspaces.remove({ run: "r" })).rejects.toMatchObject({ code: "RESTORE_REFUSED" });
     });
 
-    test("a folder that was moved away is neither found nor removed", async () => {
+    test("a folder that was moved is neither found nor removed", async () => {
       const made = await workspaces.create({ run: "r" });
       const elsewhere = `${made.root}-moved`;
       renameSync(made.root, elsewhere);
@@ -250,7 +250,7 @@ describe("worktrees", () => {
       expect(readFileSync(join(elsewhere, "work"), "utf8")).toBe("mine");
     });
 
-    test("worktrees of the user, also those whose disk is away, are never pruned by ours", async () => {
+    test("worktrees of the user, also those on an absent disk, are never pruned by ours", async () => {
       const theirs = join(repo.root, "..", "theirs");
       repo.git("worktree", "add", "-q", theirs);
       rmSync(theirs, { recursive: true });
@@ -265,8 +265,8 @@ describe("worktrees", () => {
     });
   });
 
-  describe("what a resume brings back or keeps", () => {
-    test("a branch is made again where it stood, and never moved", async () => {
+  describe("refs that a resume restores or keeps", () => {
+    test("a branch is created again at its commit, and never moved", async () => {
       const commit = repo.git("rev-parse", "HEAD").trim();
       const branch = "refs/heads/holdfast/r";
       expect(await workspaces.branchTip(branch)).toBeNull();
@@ -280,7 +280,7 @@ describe("worktrees", () => {
       await expect(workspaces.createBranch({ branch: "refs/tags/r", commit })).rejects.toMatchObject({ code: "USAGE" });
     });
 
-    test("a kept commit outlives git's gc, is no snapshot to ours, and must be here", async () => {
+    test("a kept commit survives git's gc, is not a snapshot for ours, and must exist", async () => {
       repo.git("checkout", "-q", "--detach");
       repo.git("commit", "-q", "--allow-empty", "-m", "lonely");
       const lonely = repo.git("rev-parse", "HEAD").trim();
@@ -309,7 +309,7 @@ describe("create worktree", () => {
     });
     afterEach(() => repo.dispose());
 
-    test("a new worktree is empty, on a branch of its own that has no commit either", async () => {
+    test("a new worktree is empty, on its own branch that has no commit either", async () => {
       const before = userState(repo.path(".git"));
       const workspaces = await openGitWorkspaces(repo.root);
       const { root } = await workspaces.create({ run: "r" });
@@ -329,7 +329,7 @@ describe("create worktree", () => {
       expect(repo.git("status", "--porcelain")).toBe("A  a.txt\n");
     });
 
-    test("a snapshot from elsewhere can be put into it, and it goes away again", async () => {
+    test("a snapshot from elsewhere can be restored into it, and it can be removed", async () => {
       const workspaces = await openGitWorkspaces(repo.root);
       const here = await workspaces.open(repo.root);
       const plane = await here.snapshot({ run: "r", sequence: 1, message: "m", at: AT });
@@ -341,7 +341,7 @@ describe("create worktree", () => {
       expect(await workspaces.list()).toHaveLength(1);
     });
 
-    test("one that was killed before its branch or its owner was written is gone on with", async () => {
+    test("one that was killed before its branch or its owner was written is completed", async () => {
       const path = join(repo.root, "..", "made");
       const workspaces = await openGitWorkspaces(repo.root);
       await workspaces.create({ run: "r", path });
