@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { blankComments, findJsonError } from "./json-error.ts";
 
 describe("json error", () => {
-  test("JSON has no error", () => {
+  test("valid JSON has no error", () => {
     fc.assert(
       fc.property(fc.json(), (text) => {
         expect(findJsonError(text)).toBeNull();
@@ -72,7 +72,7 @@ describe("blank comments", () => {
     );
   });
 
-  test("what is not closed stays an error", () => {
+  test("an unclosed token stays an error", () => {
     for (const text of ["{} /* open", '"open', "[1,,2]", "[,]", "[1,,]", '{"a":,}', "{,}"])
       expect(() => JSON.parse(blankComments(text)), text).toThrow();
   });

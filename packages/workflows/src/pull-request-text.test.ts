@@ -65,7 +65,7 @@ describe("the title of a pull request is formed from what the agent proposes", (
     plain: /^\S[^\p{Cc}\u2028\u2029]*$/u,
   };
   test.each(["numbered", "tagged", "conventional", "plain"] as const)(
-    "whatever is proposed and whatever the issue is called, a %s title has the form, one line and at most 255 characters",
+    "for any proposal and issue title, a %s title has the form, one line and at most 255 characters",
     (kind) => {
       fc.assert(
         fc.property(
@@ -89,7 +89,7 @@ describe("the title of a pull request is formed from what the agent proposes", (
     expect(form("🙂".repeat(300)).isWellFormed()).toBe(true);
   });
 
-  test("without words the issue's own title is taken, without an issue there is no number", () => {
+  test("without a text the issue's own title is used, without an issue there is no number", () => {
     expect(form(null, "numbered", " \u0007 ")).toBe("[feat][#42] Implementation");
     expect(formTitle({ proposed: "[feat][#1] x", otherwise: "", issue: null, form: "numbered", tags })).toBe("x");
   });
@@ -100,17 +100,17 @@ const body = (words: string, more: Partial<BodyParams> = {}) =>
 
 describe("closes #420 is not closes #42", () => {
   test.each(["closes #420", "Closes #421 and #42", "discloses #42", "see #42", "closes 42", ""])(
-    "%j closes nothing of ours",
+    "%j does not close our issue",
     (words) => {
       expect(closesIssue(words, 42)).toBe(false);
       expect(body(words)).toMatch(/(?:^|\n\n)Closes #42$/);
     },
   );
-  test.each(["closes #42", "It Closes #42.", "CLOSES  # 42", "closes #420, closes #42"])("%j does", (words) => {
+  test.each(["closes #42", "It Closes #42.", "CLOSES  # 42", "closes #420, closes #42"])("%j closes it", (words) => {
     expect(closesIssue(words, 42)).toBe(true);
     expect(body(words)).toBe(words.trim());
   });
-  test("keys of ours do not come in by an agent's text or by a template", () => {
+  test("neither an agent's text nor a template can insert keys of ours", () => {
     const words = "a <!-- holdfast:issue-4/pr/pull-request.4 --> b <!--holdfast:x\n--> c <!-- note -->";
     expect(body(words)).toBe("a  b  c <!-- note -->\n\nCloses #42");
     expect(body("x", { template: "## <!-- holdfast:issue-4/pr/pull-request.4 -->What\n" })).not.toContain("holdfast:");
@@ -130,14 +130,14 @@ describe("the body of a pull request", () => {
   ].join("\n");
   const tested = ["`npm test` passed"];
 
-  test("without a template: the words, what was tested, what it closes and who made it", () => {
+  test("without a template: the text, the tested commands, the closed issue and the agent", () => {
     expect(body("Why.", { tested, madeBy: "issue-42" })).toBe(
       "Why.\n\n## Tested\n\n- `npm test` passed\n\nCloses #42\n\n---\nAn agent made this pull request (Holdfast run `issue-42`).",
     );
     expect(body("Why.", { issue: null })).toBe("Why.");
   });
 
-  test("words without the template's headings become its description; checklists stay unchecked", () => {
+  test("a text without the template's headings becomes its description; checklists stay unchecked", () => {
     expect(body("Why.\n\n## Details\nMore.", { template, tested })).toBe(
       [
         "## Description\n\nWhy.\n\n## Details\nMore.",
@@ -148,7 +148,7 @@ describe("the body of a pull request", () => {
     );
   });
 
-  test("words with the template's headings stay below them, in the template's order", () => {
+  test("a text with the template's headings stays below them, in the template's order", () => {
     const words =
       "Intro.\n## how was this TESTED\nBy hand.\n## Description\nWhy.\n## Risk\nNone.\n```\n## Checklist\n```";
     expect(body(words, { template, tested })).toBe(

@@ -7,7 +7,7 @@ const times = (count: number, subject: string): readonly string[] =>
 describe("the form of a repository's titles", () => {
   test.each([
     ["conventional commits", times(30, "feat(core): add %"), "conventional", ["feat"]],
-    ["types in capitals, breaking, squashed", times(9, "Fix!: mend % (#12)"), "conventional", ["fix"]],
+    ["types in capitals, breaking, squashed", times(9, "Fix!: repair % (#12)"), "conventional", ["fix"]],
     ["tags", [...times(4, "[Clang][Sema] Fix %"), ...times(5, "[lld] Fix %")], "tagged", ["lld", "Clang"]],
     ["tags with numbers", times(6, "[feat][#7] Add %"), "numbered", ["feat"]],
     ["sentences", times(6, "Add %"), "plain", []],
@@ -34,8 +34,8 @@ describe("the form of a repository's titles", () => {
   });
 
   test("gives three short examples without the number of a squash", () => {
-    const subjects = [`fix: ${"x".repeat(500)}`, ...times(9, "fix: mend % (#12)")];
-    expect(findTitles(subjects).examples).toEqual(["fix: mend 0", "fix: mend 1", "fix: mend 2"]);
+    const subjects = [`fix: ${"x".repeat(500)}`, ...times(9, "fix: repair % (#12)")];
+    expect(findTitles(subjects).examples).toEqual(["fix: repair 0", "fix: repair 1", "fix: repair 2"]);
   });
 });
 

@@ -92,7 +92,7 @@ describe("what parses and what does not, with the line", () => {
   });
 });
 
-test("what cannot be judged is skipped, with the reason", async () => {
+test("files that cannot be judged are skipped, with the reason", async () => {
   const verdicts = await check({
     "a.tsx": "const a = <b/>;",
     "react.js": "export const a = () => <b>hi</b>;\n",
@@ -109,8 +109,8 @@ test("what cannot be judged is skipped, with the reason", async () => {
     "it seems to hold decorators, which Node does not parse",
     "it holds Flow types, which Node does not parse",
     "there is no parser here for .rs files",
-    "its name has no ending that tells its language",
-    "its name has no ending that tells its language",
+    "its name has no ending that shows its language",
+    "its name has no ending that shows its language",
     "it is a script for zsh",
   ]);
 });
@@ -133,7 +133,7 @@ test("names are never options, commands or lines", async () => {
   expect(readdirSync(root).toSorted()).toEqual(bad.toSorted());
 });
 
-test("only regular files of a sane size that are really in the tree are opened", async () => {
+test("only regular files of limited size inside the tree are opened", async () => {
   const { root } = place({ "real/a.py": "(", "big.py": "x".repeat(2 * 1024 * 1024 + 1) });
   const outside = scratchDirectory(onTestFinished);
   writeFileSync(join(outside, "a.py"), "(");
@@ -167,7 +167,7 @@ test("only regular files of a sane size that are really in the tree are opened",
   ]);
 });
 
-test("a tool that is not there is said; one in the worktree or in a relative place is never used", async () => {
+test("a missing tool is reported; one in the worktree or at a relative path is never used", async () => {
   const { root, paths } = place({
     "a.py": "(",
     "a.rb": "x",
@@ -201,7 +201,7 @@ test.each([
     4,
     'syntax error, unexpected token ")"',
   ],
-])("%s: the words of %s are understood", async (name, program, said, line, message) => {
+])("%s: the output of %s is parsed", async (name, program, said, line, message) => {
   // These tools are rarely all installed, so a fake program prints the real one's message.
   const { root } = place({ [name]: "text", [`bin/${program}`]: `#!/bin/sh\ncat <<'END' >&2\n${said}\nEND\nexit 1\n` });
   chmodSync(join(root, "bin", program), 0o755);
@@ -209,7 +209,7 @@ test.each([
   expect(verdict).toEqual({ kind: "failed", path: name, by: program, line, message });
 });
 
-test("settings in the worktree and in the environment change nothing, and nothing is left in it", async () => {
+test("settings in the worktree and in the environment change nothing, and no file is left there", async () => {
   const ran = join(scratchDirectory(onTestFinished), "ran");
   const { root, paths } = place({
     "a.py": "import b\n",
@@ -231,7 +231,7 @@ test("settings in the worktree and in the environment change nothing, and nothin
   expect(readdirSync(root).toSorted()).toEqual(paths.toSorted());
 });
 
-test("a parser that does not come to an end is left, and what it did not answer is skipped", async () => {
+test("a parser that does not end is stopped, and unanswered files are skipped", async () => {
   const { root } = place({ "a.py": "x", "bin/python3": "#!/bin/sh\nexec sleep 600\n", "b.json": "{}" });
   chmodSync(join(root, "bin/python3"), 0o755);
   const path = `${join(root, "bin")}:${process.env["PATH"] ?? ""}`;
@@ -244,7 +244,7 @@ test("a parser that does not come to an end is left, and what it did not answer 
   expect(verdicts[1]).toMatchObject({ kind: "parsed" });
 });
 
-test("an abort is no verdict", async () => {
+test("an abort is not a verdict", async () => {
   const { root, paths } = place({ "a.py": "x" });
   await expect(
     createSyntaxGate().check({ root, paths, signal: AbortSignal.abort(new Error("stopped")) }),
@@ -255,7 +255,7 @@ test("an abort is no verdict", async () => {
   await expect(running).rejects.toThrow("stopped");
 });
 
-test("nesting that overflows a parser costs only that file", async () => {
+test("nesting that overflows a parser affects only that file", async () => {
   const deep = "(".repeat(100_000) + ")".repeat(100_000);
   const verdicts = await check({
     "deep.py": deep,
@@ -267,6 +267,6 @@ test("nesting that overflows a parser costs only that file", async () => {
   for (const verdict of verdicts.slice(0, 2)) expect(["failed", "skipped"]).toContain(verdict.kind);
 });
 
-test("nothing to check is nothing", async () => {
+test("without files there is no verdict", async () => {
   expect(await createSyntaxGate().check({ root: "/nonexistent", paths: [], signal })).toEqual([]);
 });

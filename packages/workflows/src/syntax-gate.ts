@@ -149,7 +149,7 @@ type PlannedCheck =
 function planCheck(path: string): PlannedCheck {
   const name = (path.split("/").at(-1) ?? "").toLowerCase();
   const ending = /[^/]\.([^.]+)$/.exec(name)?.[1];
-  if (ending === undefined) return { kind: "skip", why: "its name has no ending that tells its language" };
+  if (ending === undefined) return { kind: "skip", why: "its name has no ending that shows its language" };
   if (ending === "json" && allowsComments(path.toLowerCase(), name))
     return { kind: "parse", grammar: "json with comments" };
   const grammar = GRAMMAR_OF.get(ending);

@@ -30,7 +30,7 @@ describe("debate", () => {
   const STUBBORN = [position("dev-go", "Redis"), position("reviewer", "a cookie")];
   const SWAPPED = [position("dev-go", "a cookie"), position("reviewer", "Redis")];
 
-  test("it begins with everybody's position", () => {
+  test("it starts with the position of every participant", () => {
     expect(nextConflictStep(debated(), rules)).toEqual({
       kind: "ask_positions",
       agents: ["dev-go", "reviewer"],
@@ -44,7 +44,7 @@ describe("debate", () => {
       expect(step).toMatchObject({ kind: "resolve", ruling: { how: "agreement", choice: "a cookie", dissent: [] } });
     });
 
-    test("when one can live with what the other wants, under its conditions, and its dissent is kept", () => {
+    test("when one accepts the other's choice, under its conditions, and its dissent is recorded", () => {
       const willing = position("reviewer", "a cookie", {
         compromise: { acceptable: true, conditions: ["with a password"], hybrid: null },
       });
@@ -60,7 +60,7 @@ describe("debate", () => {
       });
     });
 
-    test("when both can live with a third thing", () => {
+    test("when both accept a third choice", () => {
       const compromise = { acceptable: true, conditions: [], hybrid: "Redis behind a cookie" };
       const step = nextConflictStep(debated(STUBBORN.map((one) => ({ ...one, compromise }))), rules);
       expect(step).toMatchObject({
@@ -69,7 +69,7 @@ describe("debate", () => {
       });
     });
 
-    test("not when one would accept only another thing than the other wants", () => {
+    test("not when one accepts only a choice that the other does not want", () => {
       const compromise = { acceptable: true, conditions: [], hybrid: "a file" };
       const step = nextConflictStep(
         debated([position("dev-go", "Redis"), { ...position("reviewer", "a cookie"), compromise }]),
@@ -78,7 +78,7 @@ describe("debate", () => {
       expect(step).toMatchObject({ kind: "ask_positions", round: 2 });
     });
 
-    test("by a vote, when nobody moved in a second round and the vote is clear", () => {
+    test("by a vote, when no position changed in a second round and the vote is clear", () => {
       const sure = [
         position("dev-go", "Redis", { confidence: 95 }),
         position("reviewer", "a cookie", { confidence: 30 }),
@@ -104,7 +104,7 @@ describe("debate", () => {
       });
     });
 
-    test("when three rounds have brought no rest, and never later", () => {
+    test("after three rounds without agreement, and never later", () => {
       expect(nextConflictStep(debated(STUBBORN, SWAPPED), rules)).toMatchObject({ kind: "ask_positions", round: 3 });
       expect(nextConflictStep(debated(STUBBORN, SWAPPED, STUBBORN), rules)).toMatchObject({
         kind: "escalate",
@@ -116,15 +116,18 @@ describe("debate", () => {
       expect(nextConflictStep(debated(STUBBORN), short)).toMatchObject({ reason: "no_convergence" });
     });
 
-    test.each(["no_precedent", "business_impact", "explicit_request"] as const)("when an agent says %s", (escalate) => {
-      const step = nextConflictStep(
-        debated([position("dev-go", "Redis", { escalate }), position("reviewer", "x")]),
-        rules,
-      );
-      expect(step).toMatchObject({ kind: "escalate", reason: escalate, options: ["Redis", "a cookie", "x"] });
-    });
+    test.each(["no_precedent", "business_impact", "explicit_request"] as const)(
+      "when an agent reports %s",
+      (escalate) => {
+        const step = nextConflictStep(
+          debated([position("dev-go", "Redis", { escalate }), position("reviewer", "x")]),
+          rules,
+        );
+        expect(step).toMatchObject({ kind: "escalate", reason: escalate, options: ["Redis", "a cookie", "x"] });
+      },
+    );
 
-    test("once: while it waits, the same question stands", () => {
+    test("once: while it waits, the same question stays", () => {
       const escalation = { reason: "close_vote", question: "Which?", options: ["a", "b"], at: SAMPLE_AT } as const;
       const waiting = sampleConflict(SIDES, [STUBBORN], { escalation });
       expect(nextConflictStep(waiting, rules)).toEqual({
@@ -140,7 +143,7 @@ describe("debate", () => {
     const unsafe = { severity: "CRITICAL", target: "a cookie", reason: "it leaks" } as const;
     const sides = { "security-analyst": "Redis", reviewer: "a cookie", "devops-engineer": "a cookie" };
 
-    test("that is CRITICAL applies at once, against any vote, and names its reason", () => {
+    test("that is CRITICAL decides immediately, against any vote, and names its reason", () => {
       const round = [
         position("security-analyst", "Redis", { confidence: 1, veto: unsafe }),
         position("reviewer", "a cookie", { confidence: 100 }),
@@ -170,7 +173,7 @@ describe("debate", () => {
       });
     });
 
-    test("of somebody without one is nothing", () => {
+    test("of an agent without veto right is ignored", () => {
       const round = [
         position("security-analyst", "Redis"),
         position("reviewer", "a cookie", { veto: { ...unsafe, target: "Redis" } }),
@@ -179,7 +182,7 @@ describe("debate", () => {
     });
   });
 
-  test("who is silent stands where it stood; who never spoke stands for what it recommended", () => {
+  test("a silent agent keeps its position; one that never answered has the position of its recommendation", () => {
     const conflict = debated([position("dev-go", "a file")], []);
     expect(positionsAfter(conflict, 2).map(({ agent, choice }) => [agent, choice])).toEqual([
       ["dev-go", "a file"],
@@ -187,8 +190,8 @@ describe("debate", () => {
     ]);
   });
 
-  describe("what a person decides", () => {
-    test("may be what nobody proposed; it says whether the agents wanted otherwise", () => {
+  describe("a person's decision", () => {
+    test("may be a choice that no agent proposed; it records whether the agents wanted another", () => {
       const conflict = debated(STUBBORN);
       expect(decideByUser(conflict, { choice: "Redis", by: "user", rules })).toMatchObject({
         how: "person",
@@ -203,7 +206,7 @@ describe("debate", () => {
       });
     });
 
-    test("against a HIGH veto is an override, with it is none", () => {
+    test("against a HIGH veto is an override, with it is not", () => {
       const veto = { severity: "HIGH", target: "a cookie", reason: "r" } as const;
       const conflict = sampleConflict({ "devops-engineer": "Redis", reviewer: "a cookie" }, [
         [position("devops-engineer", "Redis", { confidence: 1, veto }), position("reviewer", "a cookie")],
@@ -239,7 +242,7 @@ describe("debate", () => {
     ),
   );
 
-  test("whatever is said: it ends within three rounds, alike in any order, and a CRITICAL veto is never outvoted", () => {
+  test("for any answers: it ends within three rounds, the same in any order, and a CRITICAL veto is never outvoted", () => {
     const sides = Object.fromEntries(AGENTS.map((agent, index) => [agent, index % 2 === 0 ? "a" : "b"]));
     fc.assert(
       fc.property(fc.array(someRound, { minLength: 3, maxLength: 3 }), (drawn) => {
@@ -275,7 +278,7 @@ describe("veto", () => {
     return position(agent, choice, { veto: { severity, target, reason: "unsafe" } });
   }
 
-  describe("what a claim is worth", () => {
+  describe("the weight of a claim", () => {
     test.each([
       [vetoing("security-analyst", "CRITICAL"), { kind: "held", severity: "CRITICAL" }],
       [vetoing("security-analyst", "HIGH"), { kind: "held", severity: "HIGH" }],
@@ -290,8 +293,8 @@ describe("veto", () => {
     });
   });
 
-  describe("what stands", () => {
-    test("CRITICAL applies, before any HIGH", () => {
+  describe("the effective veto", () => {
+    test("CRITICAL decides, before any HIGH", () => {
       const critical = vetoing("security-analyst", "CRITICAL");
       expect(decisiveVeto([vetoing("devops-engineer", "HIGH", "maybe"), critical], rules)).toEqual({
         kind: "apply",
@@ -304,7 +307,7 @@ describe("veto", () => {
       expect(decisiveVeto([vetoing("reviewer", "CRITICAL")], rules)).toEqual({ kind: "none" });
     });
 
-    test("CRITICAL ones that want different things are for a person", () => {
+    test("CRITICAL vetoes for different choices ask a person", () => {
       const both = { a: "CRITICAL", b: "CRITICAL" } as const;
       const opposed = [vetoing("a", "CRITICAL", "x", "y"), vetoing("b", "CRITICAL", "y", "x")];
       expect(decisiveVeto(opposed, both)).toMatchObject({ kind: "opposed" });
@@ -314,7 +317,7 @@ describe("veto", () => {
       });
     });
 
-    test("in whatever order they were said", () => {
+    test("is the same in any order", () => {
       const claim = fc.record({
         agent: fc.constantFrom("security-analyst", "devops-engineer", "reviewer"),
         severity: fc.constantFrom<VetoSeverity>("CRITICAL", "HIGH"),
@@ -365,13 +368,13 @@ describe("vote", () => {
     ["qa-engineer", 0.7, 0.2],
     ["techwriter", 0.6, 0],
     ["knowledge-manager", 0.5, 0],
-    ["somebody-else", 0.5, 0],
+    ["another-agent", 0.5, 0],
     ["constructor", 0.5, 0],
   ])("%s has the weight %f (+%f)", (agent, base, boost) => {
     expect(weightOf(agent, weights)).toMatchObject({ base, boost });
   });
 
-  test("choices in other spelling are one choice", () => {
+  test("choices in another spelling are one choice", () => {
     expect(tally([position("reviewer", "Use  Redis"), position("dev-go", "use redis ")]).totals).toHaveLength(1);
   });
 
@@ -386,7 +389,7 @@ describe("vote", () => {
       expect(isClose(tally(positions), 0.1)).toBe(close);
     });
 
-    test("nobody sure of anything is a tie, also alone", () => {
+    test("without confidence the vote is a tie, also with one voter", () => {
       expect(isClose(tally([]), 0.1)).toBe(true);
       expect(isClose(tally([position("dev-go", "a", { confidence: 0 })]), 0.1)).toBe(true);
       expect(isClose(tally([position("dev-go", "a")]), 0.1)).toBe(false);
@@ -458,7 +461,7 @@ describe("detect conflicts", () => {
     test.each<readonly [string, readonly Recommendation[]]>([
       ["one choice in two spellings", [recommend("a", "Redis"), recommend("b", " redis")]],
       ["two scopes", [recommend("a", "Redis"), recommend("b", "a cookie", { scope: "something else" })]],
-      ["a remark that cannot be acted on", [recommend("a", "Redis"), recommend("b", "x", { actionable: false })]],
+      ["a remark without an action", [recommend("a", "Redis"), recommend("b", "x", { actionable: false })]],
       ["one agent that changed its mind", [recommend("a", "Redis"), recommend("a", "a cookie")]],
       ["no scope at all", [recommend("a", "Redis", { scope: " " }), recommend("b", "x", { scope: "" })]],
       ["alone", [recommend("a", "Redis")]],
@@ -466,7 +469,7 @@ describe("detect conflicts", () => {
       expect(detect(recommendations)).toEqual([]);
     });
 
-    test("one of all who differ, whatever the spelling of the scope", () => {
+    test("one conflict contains all differing agents, in any spelling of the scope", () => {
       const three = [
         recommend("c", "x"),
         recommend("a", "y", { scope: "Where  tokens are KEPT" }),
@@ -476,20 +479,20 @@ describe("detect conflicts", () => {
     });
   });
 
-  test("what is known is not found again, at any time; a new choice is a new conflict", () => {
+  test("a known conflict is not reported again; a new choice is a new conflict", () => {
     const sides = [recommend("a", "Redis"), recommend("b", "a cookie")];
     const known = detect(sides);
     expect(detect(sides, known, "2027-01-01T00:00:00.000Z")).toEqual([]);
     expect(detect([recommend("a", "Redis"), recommend("b", "a file")], known)).toHaveLength(1);
   });
 
-  test("its domains are those its words name, else the issue's", () => {
+  test("its domains are those that its text names, else the issue's", () => {
     const named = [recommend("a", "store the JWT in a cookie"), recommend("b", "in Redis")];
     expect(detect(named)).toMatchObject([{ domains: ["security"] }]);
     expect(detect([recommend("a", "x"), recommend("b", "y")])).toMatchObject([{ domains: ["python"] }]);
   });
 
-  test("found alike in whatever order the answers came", () => {
+  test("is the same in any order of the answers", () => {
     const one = fc.record({
       agent: fc.constantFrom("a", "b", "c", "d"),
       choice: fc.constantFrom("x", "y", "X"),

@@ -167,10 +167,10 @@ function written(one: ExternalCheckpoint): { readonly document: JsonObject; read
   return { document: value as JsonObject, back };
 }
 
-describe("a crunch run that Holdfast carries, in crunch's own members", () => {
+describe("a crunch run that Holdfast executes, in crunch's own members", () => {
   const { document } = written(checkpoint());
 
-  test("where it stands", () => {
+  test("its position", () => {
     expect(document["workflow_state"]).toEqual({
       current_phase: "implementing",
       current_state_label: "state:implementing",
@@ -181,7 +181,7 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     expect(document["issue_snapshot"]).toMatchObject({ branch: "feature/issue-42-jwt" });
   });
 
-  test("team with counts, outputs with place, messages and conflicts by id, knowledge", () => {
+  test("team with counts, outputs with paths, messages and conflicts by id, knowledge", () => {
     expect(document["team_state"]).toMatchObject({
       team_id: "TEAM-20260114-a3f2",
       members: [
@@ -210,7 +210,7 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     });
   });
 
-  test("defect 10: the graph's definition stands beside the states of its nodes, and one that ran is still there", () => {
+  test("defect 10: the graph's definition is stored with the states of its nodes, and a node that ran is still there", () => {
     expect(document["execution_graph"]).toMatchObject({
       graph_id: "GRAPH-1",
       completed_batches: [1],
@@ -221,14 +221,14 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     });
   });
 
-  test("defect 13: resume_from is the id of a node, and names the one that had begun", () => {
+  test("defect 13: resume_from is the id of a node, and names the one that had started", () => {
     expect(document["recovery_info"]).toMatchObject({ can_resume: true, resume_from: "code" });
     const done = stepGraph(graph, { kind: "complete", node: "code", at: AT, result: 1 });
     const approved = stepGraph(done, { kind: "approve", from: "code", to: "test", at: AT });
     expect(written(checkpoint({ graph: approved })).document["recovery_info"]).toMatchObject({ resume_from: "test" });
   });
 
-  test("a run that was given up says so; at its target it can go on", () => {
+  test("a failed run is marked as failed; at its target it can continue", () => {
     const fatal = written(checkpoint({ stage: "fatal", reason: "Too many failures" })).document;
     expect(fatal["workflow_state"]).toMatchObject({ current_phase: "implementing" });
     expect(fatal["recovery_info"]).toMatchObject({
@@ -273,7 +273,7 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     expect(written(checkpoint({ stage: "docs" })).document["session_id"]).toBe(first.document["session_id"]);
   });
 
-  test("an output without a file of its own is in one of the layout, which its document names", () => {
+  test("an output without its own file is in one of the layout, which its document names", () => {
     const described = describeCrunchRun(checkpoint(), RUN);
     expect(document["agent_outputs"]).toMatchObject({
       "system-architect": { create_spec: { output_location: ".claude/crunch/42/spec.md" } },
@@ -287,7 +287,7 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     );
   });
 
-  test("prerequisites and warnings say what is missing and what changed", () => {
+  test("prerequisites and warnings name what is missing and what changed", () => {
     const { planes, ...rest } = checkpoint();
     const issue = { number: 42, title: "JWT", body: "Refresh.", labels: [], state: "open", updatedAt: AT } as const;
     const ready = { ...state, conflicts: [], issue };
@@ -319,7 +319,7 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     });
   });
 
-  test("the graph of the phase before is not told as this one's", () => {
+  test("the graph of the earlier phase is not reported as that of the current one", () => {
     const stageAttempt = { number: 4, steps: {}, failures: {} };
     const moved = written(checkpoint({ stage: "e2e", stageAttempt })).document;
     expect(moved).toMatchObject({
@@ -329,7 +329,7 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
     expect(moved["recovery_info"]).toMatchObject({ resume_from: "e2e" });
   });
 
-  test("what was recorded by a hand that could not take it in is told too", () => {
+  test("events recorded without a reducer are reported too", () => {
     const stageAttempt = {
       ...checkpoint().planes.position.stageAttempt,
       unreduced: [{ kind: "message_withdrawn", id: "MSG-1", why: "no" }],
@@ -339,7 +339,7 @@ describe("a crunch run that Holdfast carries, in crunch's own members", () => {
 });
 
 describe("imported again", () => {
-  test("it has its phase, graph, team, messages, knowledge, counters: all but the steps of its stay", () => {
+  test("it has its phase, graph, team, messages, knowledge, counters: all but the steps of its stage attempt", () => {
     const { back } = written(checkpoint());
     const { position } = back.planes;
     expect(position).toMatchObject({ stage: "implementing", attempts: { e2e: 1 }, graph });
@@ -351,7 +351,7 @@ describe("imported again", () => {
     expect(encodeCrunch(again).bytes).toEqual(encodeCrunch({ ...again, original: null }).bytes);
   });
 
-  test("as it goes on, its members follow, and the document's own fields stay", () => {
+  test("while it continues, its members are updated, and the document's own fields stay", () => {
     const { back, document } = written(checkpoint());
     const original = { format: "crunch-yaml", document: { ...document, mine: "kept" } } as const;
     const further = reduceCrunch(state, { kind: "message_withdrawn", id: "MSG-1", why: "no" });
@@ -359,7 +359,7 @@ describe("imported again", () => {
     expect(written(next).document).toMatchObject({ mine: "kept", acp_state: { pending_messages: [] } });
   });
 
-  test("a graph or a phase that another tool moved counts, and is remarked", () => {
+  test("a graph or a phase that another tool moved counts, and causes a remark", () => {
     const { document } = written(checkpoint());
     const states = { spec: { status: "complete" }, code: { status: "complete" } };
     const edited = {
@@ -376,7 +376,7 @@ describe("imported again", () => {
     });
   });
 
-  test("a member that is not what Holdfast writes is passed over, aloud", () => {
+  test("a member in another format than Holdfast's is skipped with a remark", () => {
     const { document } = written(checkpoint());
     const bytes = new TextEncoder().encode(JSON.stringify({ ...document, holdfast: { version: 9 } }));
     const { checkpoints, remarks } = decodeCrunch({ path: "a.json", bytes, compression: "none" });
@@ -389,7 +389,7 @@ describe("imported again", () => {
 });
 
 describe("crunch's own file", () => {
-  test("is given back as it was: the trigger that its index told does not become part of it", () => {
+  test("is returned unchanged: the trigger of its index does not become part of it", () => {
     const document = {
       checkpoint_id: "CP-enrich-20250114-a3f2",
       workflow_state: { current_phase: "enrich" },

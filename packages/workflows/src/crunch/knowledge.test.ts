@@ -17,7 +17,7 @@ import {
   selectKnowledge,
 } from "./knowledge.ts";
 
-describe("knowledge book", () => {
+describe("knowledge", () => {
   function after(book: KnowledgeLog, change: KnowledgeChange): KnowledgeLog {
     return change.kind === "changed" ? change.log : book;
   }
@@ -27,7 +27,7 @@ describe("knowledge book", () => {
     return after(planned, captureKnowledge(planned, { name: one.name, at }));
   }
 
-  test("planned, then kept: its id has type, date and four digits of its content's hash", () => {
+  test("planned, then stored: its id has type, date and four digits of its content's hash", () => {
     const planned = after(emptyKnowledge, planCapture(emptyKnowledge, sampleCapture("n", "Keep tokens in Redis")));
     expect(planned.pending).toHaveLength(1);
     const book = capture(emptyKnowledge, sampleCapture("n", "Keep tokens in Redis"));
@@ -36,7 +36,7 @@ describe("knowledge book", () => {
     expect(capturedEntries(book)).toEqual([book.entries[0]?.id]);
   });
 
-  describe("nothing is kept twice", () => {
+  describe("nothing is stored twice", () => {
     test("the same name, on resume", () => {
       const book = capture(emptyKnowledge, sampleCapture("n", "x"));
       expect(planCapture(book, sampleCapture("n", "x"))).toEqual({ kind: "same" });
@@ -56,11 +56,11 @@ describe("knowledge book", () => {
       expect(second.captured).toMatchObject([{ made: true }, { made: false }]);
     });
 
-    test("the same content of what the run was told is a link too", () => {
-      const told = capture(emptyKnowledge, sampleCapture("n", "x")).entries;
+    test("the same content as injected knowledge is a link too", () => {
+      const known = capture(emptyKnowledge, sampleCapture("n", "x")).entries;
       const book = after(
         emptyKnowledge,
-        injectKnowledge(emptyKnowledge, { phase: "enrich", entries: told, at: SAMPLE_AT }),
+        injectKnowledge(emptyKnowledge, { phase: "enrich", entries: known, at: SAMPLE_AT }),
       );
       expect(capture(book, sampleCapture("mine", "x"), "2030-01-01T00:00:00.000Z").entries).toHaveLength(1);
     });
@@ -68,7 +68,7 @@ describe("knowledge book", () => {
 
   test.each([
     ["nothing was planned", captureKnowledge(emptyKnowledge, { name: "n", at: SAMPLE_AT })],
-    ["it says nothing", planCapture(emptyKnowledge, sampleCapture("n", " \n"))],
+    ["it is empty", planCapture(emptyKnowledge, sampleCapture("n", " \n"))],
     [
       "another capture has this name",
       planCapture({ ...emptyKnowledge, pending: [sampleCapture("n", "x")] }, sampleCapture("n", "y")),
@@ -77,7 +77,7 @@ describe("knowledge book", () => {
     expect(change).toMatchObject({ kind: "refused", why: expect.stringContaining(why) });
   });
 
-  test("defect 14: four digits collide, and then the id is longer, never another's", () => {
+  test("defect 14: if four digits collide, the id is longer, never another's", () => {
     const parts = { type: "pattern", at: SAMPLE_AT, content: "x" } as const;
     const short = knowledgeId({ ...parts, taken: new Set() });
     const longer = knowledgeId({ ...parts, taken: new Set([short]) });
@@ -86,7 +86,7 @@ describe("knowledge book", () => {
     expect(longer.startsWith(short)).toBe(true);
   });
 
-  test("a phase is told once a stay, and an entry once a run", () => {
+  test("a phase gets knowledge once per stage attempt, and an entry once per run", () => {
     const { entries } = capture(emptyKnowledge, sampleCapture("n", "x"));
     const once = after(emptyKnowledge, injectKnowledge(emptyKnowledge, { phase: "enrich", entries, at: SAMPLE_AT }));
     expect(injectKnowledge(once, { phase: "enrich", entries, at: SAMPLE_AT })).toEqual({ kind: "same" });
@@ -95,7 +95,7 @@ describe("knowledge book", () => {
     expect(injectedEntries(twice)).toHaveLength(1);
   });
 
-  test("keeping is idempotent by content: as many entries as there are different contents, whatever the order and the repeats", () => {
+  test("storing is idempotent by content: one entry per content, for any order and repeats", () => {
     const some = fc.array(
       fc.record({
         name: fc.constantFrom("a", "b", "c", "d", "e"),
@@ -147,7 +147,7 @@ describe("select knowledge", () => {
     return chosen.map((one) => one.id);
   }
 
-  test("what fits best comes first: the issue itself, then more tags, then what is fresher", () => {
+  test("the best match comes first: the issue itself, then more tags, then the newest", () => {
     const old = entry("old", { updatedAt: "2025-01-14T10:30:00.000Z" });
     const both = entry("both", { tags: ["auth", "go"] });
     expect(select([old, entry("plain"), both, entry("own", { tags: [] }, [42])])).toEqual([
@@ -158,23 +158,23 @@ describe("select knowledge", () => {
     ]);
   });
 
-  test("what does not concern it, was superseded or was told already is left out", () => {
+  test("unrelated, superseded and already injected entries are left out", () => {
     const superseded = entry("gone", {
       relationships: { issues: [], entries: [], supersedes: [], supersededBy: "KE-new" },
     });
-    expect(select([entry("other", { tags: ["css"] }), superseded, entry("told")], { injected: ["KE-told"] })).toEqual(
+    expect(select([entry("other", { tags: ["css"] }), superseded, entry("known")], { injected: ["KE-known"] })).toEqual(
       [],
     );
   });
 
-  test("no more than asked for; a long one makes room for shorter ones", () => {
+  test("at most the requested number; a long one is skipped for shorter ones", () => {
     const many = Array.from({ length: 5 }, (_, index) => entry(`n${index}`));
     expect(select(many, { maxEntries: 2 })).toEqual(["KE-n0", "KE-n1"]);
     const long = entry("a-long-one", { content: "x".repeat(100), tags: ["auth", "go"] });
     expect(select([long, entry("short", { content: "y" })], { maxCharacters: 50 })).toEqual(["KE-short"]);
   });
 
-  test("half as much after half a year; a clock that went back makes it no better", () => {
+  test("half the weight after half a year; a clock that was set back does not raise it", () => {
     expect(decayed(entry("x", { updatedAt: "2025-07-18T10:30:00.000Z" }), SAMPLE_AT)).toBeCloseTo(0.5);
     expect(decayed(entry("x", { updatedAt: "2030-01-01T00:00:00.000Z" }), SAMPLE_AT)).toBe(1);
     expect(decayed(entry("x", { updatedAt: "no time" }), SAMPLE_AT)).toBe(1);
@@ -191,7 +191,7 @@ describe("select knowledge", () => {
     .map(({ id, issues, ...rest }) => entry(id, rest, issues));
   const someEntries = fc.uniqueArray(someEntry, { selector: (one) => one.id });
 
-  test("chosen alike in whatever order the entries are, and within both bounds", () => {
+  test("the choice is the same in any order of entries, and within both bounds", () => {
     fc.assert(
       fc.property(someEntries, fc.nat(5), fc.nat(60), (entries, maxEntries, maxCharacters) => {
         const chosen = select(entries, { maxEntries, maxCharacters });

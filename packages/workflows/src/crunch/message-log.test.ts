@@ -28,7 +28,7 @@ describe("message log", () => {
     return messages.reduce(sendMessage, emptyMessages);
   }
 
-  describe("the life of a request", () => {
+  describe("states of a request", () => {
     test("pending, then awaiting, then answered", () => {
       const sent = fold(request);
       expect(pendingMessages(sent)).toEqual([request]);
@@ -45,7 +45,7 @@ describe("message log", () => {
       expect(deliverMessage(answered, request.id)).toBe(answered);
     });
 
-    test("withdrawn, it is neither sent again nor answered; answered, it stays so", () => {
+    test("a withdrawn request is neither sent again nor answered; an answered one stays answered", () => {
       const withdrawn = withdrawMessage(fold(request), { id: request.id, why: "its node failed" });
       expect(unanswered(withdrawn)).toEqual([]);
       expect(sendMessage(withdrawn, response).refused).toMatchObject([{ why: /withdrawn: its node failed/ }]);
@@ -54,7 +54,7 @@ describe("message log", () => {
     });
   });
 
-  test("stored whole: what is sent again after a crash says what it said (ids alone would not do)", () => {
+  test("messages are stored completely: a message sent again after a crash has the same text (ids alone would not do)", () => {
     const stored: MessageLog = JSON.parse(JSON.stringify(deliverMessage(fold(request), request.id)));
     expect(unanswered(stored)).toEqual([request]);
   });
@@ -91,7 +91,7 @@ describe("message log", () => {
     });
   });
 
-  test("who escalates instead of answering has answered, and waits for an answer itself", () => {
+  test("an agent that escalates instead of answering has answered, and waits for an answer itself", () => {
     const escalation: Message = {
       ...response,
       id: "MSG-1-0000000e",
@@ -137,7 +137,7 @@ describe("message log", () => {
     }
   }
 
-  test("whatever happens: none is both pending and answered, none has two answers, and none vanishes", () => {
+  test("for any events: no message is both pending and answered, none has two answers, and none is lost", () => {
     fc.assert(
       fc.property(fc.array(someAct, { maxLength: 30 }), (acts) => {
         let log = emptyMessages;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { crunchOptionsJson, defaultCrunchOptions, parseCrunchOptions } from "./options.ts";
 
 describe("options of crunch", () => {
-  test("nothing given is the defaults, and what is kept parses to the same", () => {
+  test("no options are the defaults, and stored options parse to the same", () => {
     expect(parseCrunchOptions({})).toEqual(defaultCrunchOptions);
     const given = {
       target: "validation",

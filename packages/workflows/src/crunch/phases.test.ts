@@ -27,7 +27,7 @@ describe("phase", () => {
     expect(parsePhase("__proto__")).toBeNull();
   });
 
-  test("a run stops where it was told to, or where it is beyond", () => {
+  test("a run stops at its target, or if it is beyond it", () => {
     expect(isAtOrPast("ready", "ready")).toBe(true);
     expect(isAtOrPast("docs", "ready")).toBe(true);
     expect(isAtOrPast("enrich", "ready")).toBe(false);
@@ -43,7 +43,7 @@ describe("labels", () => {
   );
   const someLabels = fc.array(someLabel, { maxLength: 8 });
 
-  describe("which phase the labels say", () => {
+  describe("the phase of labels", () => {
     test.each([
       [[], { kind: "phase", phase: "input", label: null }],
       [["type:bug", "state:docs"], { kind: "phase", phase: "docs", label: "state:docs" }],
@@ -55,7 +55,7 @@ describe("labels", () => {
       expect(phaseOfLabels(labels)).toEqual(phase);
     });
 
-    test("several that contradict each other are for a person", () => {
+    test("contradicting labels ask a person", () => {
       expect(phaseOfLabels(["state:docs", "x", "state:enrich"])).toEqual({
         kind: "several",
         phases: ["enrich", "docs"],
@@ -65,7 +65,7 @@ describe("labels", () => {
   });
 
   describe("replacing the state label", () => {
-    test("in its place; validation goes, somebody else's state:blocked stays", () => {
+    test("in its place; validation is removed, state:blocked of a user stays", () => {
       expect(replaceStateLabel(["a", "state:validation", "state:blocked", "state:docs"], "docs")).toEqual([
         "a",
         "state:docs",
@@ -75,7 +75,7 @@ describe("labels", () => {
       expect(replaceStateLabel(["a", "state:enrich"], "input")).toEqual(["a"]);
     });
 
-    test("exactly one is there afterwards, and no other label is touched", () => {
+    test("exactly one remains, and no other label is touched", () => {
       fc.assert(
         fc.property(someLabels, somePhase, (labels, phase) => {
           const replaced = replaceStateLabel(labels, phase);
@@ -114,12 +114,12 @@ describe("labels", () => {
     expect(sameLabels(["a", "b"], ["a"])).toBe(false);
   });
 
-  test("defect 8: the labels that an issue has now say where it stands, whatever they said before", () => {
+  test("defect 8: the current labels of an issue decide its phase, whatever the earlier ones were", () => {
     const moved = replaceStateLabel(["state:enrich", "type:bug"], "ready").with(0, "state:docs");
     expect(phaseOfLabels(moved)).toEqual({ kind: "phase", phase: "docs", label: "state:docs" });
   });
 
-  test("defect 9: what somebody added or took away meanwhile stays so; only the state is ours", () => {
+  test("defect 9: labels that a user added or removed meanwhile stay so; only the state is ours", () => {
     const now = ["state:enrich", "added by a person"];
     expect(replaceStateLabel(now, "ready")).toEqual(["state:ready", "added by a person"]);
   });
@@ -138,14 +138,14 @@ describe("moved label", () => {
   const own = [["type:bug", "state:implementing"]];
   const at = { own, entering: "e2e", agreed: null } as const;
 
-  describe("a state label that somebody moved", () => {
+  describe("a state label that a user moved", () => {
     test.each([
       ["forth", ["state:docs"], { says: "state:docs", follows: "docs" }],
       ["back", ["state:ready", "type:bug"], { says: "state:ready", follows: "ready" }],
-      ["to where no run works", ["state:backlog"], { says: "state:backlog", follows: null }],
+      ["to a phase without work", ["state:backlog"], { says: "state:backlog", follows: null }],
       ["away", ["type:bug"], { says: "no state label", follows: null }],
       [
-        "beside the run's",
+        "next to the run's",
         ["state:implementing", "state:docs"],
         { says: "state:implementing and state:docs", follows: null },
       ],
@@ -155,13 +155,13 @@ describe("moved label", () => {
 
     test.each([
       ["is as the run left it, whatever the others are", ["domain:api", "State:Implementing"]],
-      ["says what comes now", ["state:e2e"]],
-      ["says it in the older word", ["state:validation"]],
+      ["names the next phase", ["state:e2e"]],
+      ["names it in the older spelling", ["state:validation"]],
     ])("not one that %s", (_name, now) => {
       expect(movedLabel({ ...at, now })).toBe(null);
     });
 
-    test("not before the run has set one, nor one that the forge may still show, nor one that was agreed on", () => {
+    test("not before the run has set one, nor one that the forge may still show, nor one that was accepted", () => {
       expect(movedLabel({ ...at, own: [], now: ["state:docs"] })).toBe(null);
       expect(movedLabel({ ...at, own: [...own, ["state:ready"]], now: ["state:ready"] })).toBe(null);
       expect(movedLabel({ ...at, agreed: ["state:backlog"], now: ["state:backlog", "x"] })).toBe(null);
@@ -184,7 +184,7 @@ describe("crunch freshness", () => {
     base: null,
     plan: null,
   });
-  const standing = (stage: string, entered: readonly string[] = [stage]): RecordedRun => ({
+  const recorded = (stage: string, entered: readonly string[] = [stage]): RecordedRun => ({
     position: emptyPlanes({ workflow: "crunch", stage }).position,
     values: { base: { branch: "main", commit: "c0" }, phases: entered.map((phase) => ({ phase })) },
   });
@@ -215,9 +215,9 @@ describe("crunch freshness", () => {
   };
 
   describe("the rows of crunch's table of freshness", () => {
-    const at = standing("enrich");
+    const at = recorded("enrich");
 
-    test("labels changed: goes on with a warning", () => {
+    test("labels changed: resumes with a warning", () => {
       expect(judged(found({ labels: ["state:enrich", "type:bug"] }), at).kind).toBe("warn");
     });
 
@@ -225,7 +225,7 @@ describe("crunch freshness", () => {
       expect(judged(found({ body: "Do something else." }), at).kind).toBe("ask");
     });
 
-    test("branch gone: made again from what we keep, where crunch would start afresh", () => {
+    test("branch missing: created again from our refs, while crunch would start over", () => {
       const plan = judged([BRANCH], at);
       expect(plan).toMatchObject({ kind: "warn", actions: [{ kind: "recreate_branch", commit: "c1" }] });
     });
@@ -242,52 +242,52 @@ describe("crunch freshness", () => {
 
   test("defect 7: a changed label hides neither the body nor the branch, and the worst decides", () => {
     const labels = ["type:feature", "state:ready", "domain:security"];
-    const plan = judged([...found({ labels, body: "Do something else." }), BRANCH, FILES], standing("enrich"));
+    const plan = judged([...found({ labels, body: "Do something else." }), BRANCH, FILES], recorded("enrich"));
     expect(plan.kind).toBe("ask");
     const kinds = plan.kind === "nothing" ? [] : plan.judgements.map(({ finding }) => finding.kind);
     expect(kinds).toEqual(["issue_body_changed", "issue_labels_changed", "branch_missing", "files_changed"]);
   });
 
-  test("defect 7: labels are sets: order, repeats and the run's own state label are no change", () => {
-    expect(judged(found({ labels: issue.labels.toReversed() }), standing("enrich")).kind).toBe("resume");
+  test("defect 7: labels are sets: order, duplicates and the run's own state label are not a change", () => {
+    expect(judged(found({ labels: issue.labels.toReversed() }), recorded("enrich")).kind).toBe("resume");
     const own = ["type:feature", "domain:security", "state:implementing"];
-    expect(judged(found({ labels: own }), standing("implementing", ["enrich", "implementing"])).kind).toBe("resume");
+    expect(judged(found({ labels: own }), recorded("implementing", ["enrich", "implementing"])).kind).toBe("resume");
     // Stopped after the transition and before the new label was set.
-    expect(judged(found({ labels: own }), standing("e2e", ["enrich", "implementing"])).kind).toBe("resume");
-    expect(judged(found({ labels: [...own, "urgent"] }), standing("implementing")).kind).toBe("warn");
+    expect(judged(found({ labels: own }), recorded("e2e", ["enrich", "implementing"])).kind).toBe("resume");
+    expect(judged(found({ labels: [...own, "urgent"] }), recorded("implementing")).kind).toBe("warn");
   });
 
   describe("defect 8: the state label moves the run", () => {
     const move = (labels: readonly string[], at: RecordedRun) => crunchFreshness.relocate(labels, at)?.stage ?? null;
 
-    test("on and back, by the old word for e2e too, and to its end", () => {
-      expect(move(["state:docs"], standing("implementing"))).toBe("docs");
-      expect(move(["state:enrich", "x"], standing("implementing"))).toBe("enrich");
-      expect(move(["state:validation"], standing("implementing"))).toBe("e2e");
-      expect(move(["state:done"], standing("docs"))).toBe("done");
-      expect(crunchFreshness.relocate(["state:docs"], standing("implementing"))?.why).toContain("state:docs");
+    test("forward and back, also by the old name of e2e, and to its end", () => {
+      expect(move(["state:docs"], recorded("implementing"))).toBe("docs");
+      expect(move(["state:enrich", "x"], recorded("implementing"))).toBe("enrich");
+      expect(move(["state:validation"], recorded("implementing"))).toBe("e2e");
+      expect(move(["state:done"], recorded("docs"))).toBe("done");
+      expect(crunchFreshness.relocate(["state:docs"], recorded("implementing"))?.why).toContain("state:docs");
     });
 
-    test("not by what the run itself set, nor where nobody can tell", () => {
-      expect(move(["state:implementing"], standing("implementing"))).toBe(null);
-      expect(move(["state:implementing"], standing("e2e", ["implementing"]))).toBe(null);
-      expect(move([], standing("implementing"))).toBe(null);
-      expect(move(["state:docs", "state:enrich"], standing("implementing"))).toBe(null);
-      expect(move(["state:backlog"], standing("implementing"))).toBe(null);
-      expect(move(["state:docs"], standing("fatal"))).toBe(null);
-      expect(move(["state:docs"], { ...standing("enrich"), values: { base: null, phases: [] } })).toBe(null);
+    test("not by a label that the run itself set, nor with unknown labels", () => {
+      expect(move(["state:implementing"], recorded("implementing"))).toBe(null);
+      expect(move(["state:implementing"], recorded("e2e", ["implementing"]))).toBe(null);
+      expect(move([], recorded("implementing"))).toBe(null);
+      expect(move(["state:docs", "state:enrich"], recorded("implementing"))).toBe(null);
+      expect(move(["state:backlog"], recorded("implementing"))).toBe(null);
+      expect(move(["state:docs"], recorded("fatal"))).toBe(null);
+      expect(move(["state:docs"], { ...recorded("enrich"), values: { base: null, phases: [] } })).toBe(null);
     });
 
-    test("several state labels, one where no run works, or none: asked about", () => {
+    test("several state labels, one without work, or none: asked about", () => {
       for (const labels of [["state:docs", "state:ready"], ["state:backlog"], ["type:feature"]])
-        expect(judged(found({ labels }), standing("enrich")).kind).toBe("ask");
-      expect(judged(found({ labels: ["state:docs"] }), standing("enrich")).kind).toBe("warn");
+        expect(judged(found({ labels }), recorded("enrich")).kind).toBe("ask");
+      expect(judged(found({ labels: ["state:docs"] }), recorded("enrich")).kind).toBe("warn");
     });
   });
 
-  test("defect 9: nothing that a resume does writes to the issue", () => {
+  test("defect 9: a resume writes nothing to the issue", () => {
     const labels = ["state:docs", "type:feature"];
-    const plan = judged(found({ labels, title: "T" }), standing("enrich"));
+    const plan = judged(found({ labels, title: "T" }), recorded("enrich"));
     if (plan.kind !== "warn") return expect.unreachable();
     expect(plan.actions.map(({ kind }) => kind)).toEqual(["take_issue"]);
     expect(plan.actions[0]).toMatchObject({ change: { labels: ["state:docs", "type:feature"], title: "T" } });
@@ -317,7 +317,7 @@ describe("branch name", () => {
     fc.array(fc.nat(0xffff)).map((units) => String.fromCharCode(...units)),
   );
 
-  test("whatever the title, it is a name that git and file systems take", () => {
+  test("for any title, it is a valid name for git and file systems", () => {
     fc.assert(
       fc.property(someTitle, (title) => {
         expect(branchName({ number: 7, title, labels: [] })).toMatch(/^feature\/issue-7-[a-z0-9]+(?:-[a-z0-9]+)*$/);

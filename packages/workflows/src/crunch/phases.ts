@@ -163,26 +163,26 @@ function phasesOf(labels: readonly string[]): string {
  * run works. Changed files are listed and asked about.
  */
 export const crunchFreshness: Freshness = {
-  isOwn: (finding, standing) =>
-    awaitsMerge(finding, standing) ||
+  isOwn: (finding, recorded) =>
+    awaitsMerge(finding, recorded) ||
     // The first phase compares the branch with the remote, and takes or asks about what is there.
-    (finding.kind === "branch_diverged" && standing.values["adopted"] === true) ||
+    (finding.kind === "branch_diverged" && recorded.values["adopted"] === true) ||
     (finding.kind === "issue_labels_changed" &&
-      ownPhases(standing).some((phase) =>
+      ownPhases(recorded).some((phase) =>
         sameLabels(textsOf(finding.actual), replaceStateLabel(textsOf(finding.expected), phase)),
       )),
   judge: (finding) => {
     if (finding.kind === "files_changed") return "ask";
     return finding.kind === "issue_labels_changed" ? judgeLabels(finding) : null;
   },
-  relocate(labels, standing) {
+  relocate(labels, recorded) {
     const labelled = phaseOfLabels(labels);
     if (labelled.kind === "several" || labelled.label === null) return null;
     const { phase, label } = labelled;
-    if (!CARRIED.has(phase) || ownPhases(standing).includes(phase)) return null;
-    const stage = parsePhase(standing.position.stage);
+    if (!CARRIED.has(phase) || ownPhases(recorded).includes(phase)) return null;
+    const stage = parsePhase(recorded.position.stage);
     // Before the issue is read there is nothing to relocate; the first stage reads the label itself.
-    if (stage === null || (standing.values["base"] ?? null) === null) return null;
+    if (stage === null || (recorded.values["base"] ?? null) === null) return null;
     return {
       stage: phase,
       why: `The issue's label is ${label}, and the run was at ${stage}: it continues at the label.`,

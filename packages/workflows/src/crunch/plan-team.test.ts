@@ -14,18 +14,18 @@ describe("compose team", () => {
     return team.members.map((member) => member.agent);
   }
 
-  test("there are seventeen to choose from", () => {
+  test("there are seventeen roles to choose from", () => {
     expect(Object.keys(DEFAULT_AGENTS)).toHaveLength(17);
   });
 
-  describe("who is called", () => {
-    test("nothing in particular: those who always come, and somebody who implements", () => {
+  describe("selection", () => {
+    test("without signs: the permanent members, and an implementer", () => {
       expect(agentsOf(sampleTeam({ title: "Do it" })).toSorted()).toEqual(
         ["developer", "knowledge-manager", "qa-engineer", "reviewer", "system-architect", "techwriter"].toSorted(),
       );
     });
 
-    test("a label calls, a word calls, and part of a word does not", () => {
+    test("a label selects, a word selects, and part of a word does not", () => {
       expect(agentsOf(sampleTeam({ labels: ["domain:go"] }))).toContain("dev-go");
       expect(agentsOf(sampleTeam({ body: "The goroutine of go.mod leaks" }))).toContain("dev-go");
       expect(agentsOf(sampleTeam({ body: "A good category to go" }))).not.toContain("dev-go");
@@ -47,7 +47,7 @@ describe("compose team", () => {
       expect(agentsOf(again)).toContain("orchestrator");
     });
 
-    test("without the one who steps in, the first who implements does", () => {
+    test("without the fallback, the first implementer is selected", () => {
       const { developer: _, ...agents } = DEFAULT_AGENTS;
       const team = composeTeam({
         issue: { number: 1, title: "", body: "", labels: [] },
@@ -60,7 +60,7 @@ describe("compose team", () => {
     });
   });
 
-  describe("the implementers fit the repository", () => {
+  describe("the implementers match the repository", () => {
     const implementers = (languages: readonly string[], issue: { labels?: readonly string[]; body?: string } = {}) =>
       membersIn(
         composeTeam({
@@ -86,7 +86,7 @@ describe("compose team", () => {
       expect(implementers(languages)).toEqual(expected);
     });
 
-    test("words select only who works in its languages, a label selects whom it names", () => {
+    test("words select only agents for its languages, a label selects the agents that it names", () => {
       const body = "The pytest run of tools/check.py fails";
       expect(implementers(["TypeScript"], { body })).toEqual(["developer"]);
       expect(implementers(["TypeScript", "Python"], { body })).toEqual(["dev-python"]);
@@ -94,7 +94,7 @@ describe("compose team", () => {
       expect(implementers(["TypeScript"], { labels: ["domain:python"] })).toEqual(["dev-python"]);
     });
 
-    test("languages are counted by files, without what others wrote, and rare ones do not count", () => {
+    test("languages are counted by files, without vendored ones, and rare ones do not count", () => {
       const own = Array.from({ length: 30 }, (_, at) => `src/a${at}.ts`);
       const others = Array.from({ length: 99 }, (_, at) => `vendor/x${at}.go`);
       const all = [...own, ...others, "node_modules/a/b.py", "app.min.js", "README.md", "one.rb", "x.TSX", "y.tsx"];
@@ -118,7 +118,7 @@ describe("compose team", () => {
     expect(readComplexitySigns({ number: 1, title: "", body: "", labels: ["Breaking-Change"] }, 0).breaking).toBe(true);
   });
 
-  test("the same issue has the same team, id and all; every member works in some phase", () => {
+  test("the same issue has the same team and id; every member works in some phase", () => {
     fc.assert(
       fc.property(
         fc.string(),
@@ -134,7 +134,7 @@ describe("compose team", () => {
     );
   });
 
-  test("more labels take nobody out of the team", () => {
+  test("more labels remove no member from the team", () => {
     const some = fc.array(fc.constantFrom("domain:go", "domain:security", "domain:infra", "complex"));
     fc.assert(
       fc.property(some, some, (one, other) => {
@@ -145,7 +145,7 @@ describe("compose team", () => {
     );
   });
 
-  test("counts are of tasks as they are, however often each was moved", () => {
+  test("counts are of tasks in their current state, however often each moved", () => {
     const statuses: readonly TaskStatus[] = ["pending", "active", "completed", "failed", "blocked", "skipped"];
     const moves = fc.array(
       fc.record({
@@ -176,7 +176,7 @@ describe("compose team", () => {
       },
     } as const;
     expect(memberCounts(team, "reviewer")).toEqual({ status: "active", completed: 1, pending: 1, failed: 1 });
-    expect(memberCounts(team, "nobody")).toEqual({ status: "idle", completed: 0, pending: 0, failed: 0 });
+    expect(memberCounts(team, "absent")).toEqual({ status: "idle", completed: 0, pending: 0, failed: 0 });
   });
 });
 
@@ -219,16 +219,16 @@ describe("plan phase graph", () => {
     };
   }
 
-  const NOBODY = { who: { kind: "agent", agent: "nobody" } } as const;
+  const ABSENT = { who: { kind: "agent", agent: "absent" } } as const;
 
   describe("the defaults", () => {
-    test.each(GRAPH_PHASES)("%s makes a graph that can be run, for the smallest team and for the largest", (phase) => {
+    test.each(GRAPH_PHASES)("%s makes a valid graph, for the smallest team and for the largest", (phase) => {
       expect(plan({ phase }).nodes.length).toBeGreaterThan(0);
       const labels = ["domain:security", "domain:infra", "domain:go", "domain:python", "domain:performance", "complex"];
       expect(validateGraph(plan({ phase, labels }))).toEqual([]);
     });
 
-    test("one node for each who implements, and all of them before the review", () => {
+    test("one node for each implementer, and all of them before the review", () => {
       const graph = plan({ labels: ["domain:go", "domain:python"] });
       expect(batchesOf(graph)).toEqual([
         ["implement-dev-go", "implement-dev-python"],
@@ -238,7 +238,7 @@ describe("plan phase graph", () => {
       ]);
     });
 
-    test("security is looked into where the issue is about it", () => {
+    test("security is reviewed if the issue is about it", () => {
       const ids = (labels: readonly string[]): readonly string[] => plan({ labels }).nodes.map((one) => one.id);
       expect(ids(["domain:security"])).toContain("security-review");
       expect(ids(["domain:go"])).not.toContain("security-review");
@@ -251,10 +251,10 @@ describe("plan phase graph", () => {
     });
   });
 
-  describe("what falls out", () => {
-    test("leaves its order behind, through dependencies and edges", () => {
+  describe("a node that is left out", () => {
+    test("keeps the order of its neighbours, through dependencies and edges", () => {
       const template: GraphTemplate = {
-        nodes: [node("a"), node("x", ["a"], NOBODY), node("y", [], NOBODY), node("b", ["y"]), node("c"), node("d")],
+        nodes: [node("a"), node("x", ["a"], ABSENT), node("y", [], ABSENT), node("b", ["y"]), node("c"), node("d")],
         edges: [
           { type: "sequence", from: "x", to: "y" },
           { type: "data", from: "x", to: "c", key: "k" },
@@ -288,7 +288,7 @@ describe("plan phase graph", () => {
     });
   });
 
-  test("edges of each type, for each of a role", () => {
+  test("edges of each type, for each agent of a role", () => {
     const each = { who: { kind: "role", role: "implementer" } } as const;
     const template: GraphTemplate = {
       nodes: [node("a", [], each), node("b")],
@@ -314,8 +314,8 @@ describe("plan phase graph", () => {
     ["an unknown node", { nodes: [node("a", ["ghost"])], edges: [] }, /ghost, which is not a node/],
     ["an id twice", { nodes: [node("a"), node("a")], edges: [] }, /two nodes are called a/],
     [
-      "a cycle of what falls out is none",
-      { nodes: [node("a", ["x"]), node("x", ["y"], NOBODY), node("y", ["x"], NOBODY)], edges: [] },
+      "a cycle of nodes that are left out is not one",
+      { nodes: [node("a", ["x"]), node("x", ["y"], ABSENT), node("y", ["x"], ABSENT)], edges: [] },
       null,
     ],
   ])("%s", (_, template, problem) => {
@@ -323,14 +323,14 @@ describe("plan phase graph", () => {
     else expect(() => plan({ template })).toThrow(problem);
   });
 
-  test("defect 10: the definition is in the graph itself, so that a checkpoint of it can run on", () => {
+  test("defect 10: the definition is in the graph itself, so that a checkpoint of it can continue", () => {
     const restored: Graph = JSON.parse(JSON.stringify(plan({ labels: ["domain:go"] })));
     expect(batchesOf(restored)).toEqual(batchesOf(plan({ labels: ["domain:go"] })));
     expect(restored.nodes.map((one) => editsFiles(restored, one))).toEqual([true, false, true]);
     expect(taskOf(restored, { id: "review-reviewer", action: "x" })).toMatch(/^Review/);
   });
 
-  test("defect 13: a node keeps its id when others come before it; each stay in a phase has a graph of its own", () => {
+  test("defect 13: a node keeps its id when others are added before it; each stage attempt of a phase has its own graph", () => {
     const small = plan({ labels: ["domain:go"] });
     const large = plan({ labels: ["domain:go", "domain:infra", "domain:cpp"] });
     for (const one of small.nodes) expect(large.nodes.map((other) => other.id)).toContain(one.id);
@@ -338,14 +338,14 @@ describe("plan phase graph", () => {
     expect(plan().id).toMatch(/^GRAPH-20260114T103000-[0-9a-f]{8}$/);
   });
 
-  test("a node that was added while it ran is told by its action", () => {
+  test("a node that was added at run time is named by its action", () => {
     const added = sampleNode("fix", [], { action: "implement" });
     const graph = addNode(plan(), { node: added, at: SAMPLE_AT });
     expect([editsFiles(graph, added), taskOf(graph, added)]).toEqual([true, "implement"]);
     expect(editsFiles(graph, { id: "toString", action: "review_code" })).toBe(false);
   });
 
-  test("whatever falls out of a template without cycles, the rest keeps its order", () => {
+  test("for any nodes left out of a template without cycles, the rest keeps its order", () => {
     const some = fc.array(
       fc.record({ there: fc.boolean(), after: fc.array(fc.nat(), { maxLength: 3 }), edge: fc.option(fc.nat()) }),
       {
@@ -358,7 +358,7 @@ describe("plan phase graph", () => {
           node(
             `n${index}`,
             index === 0 ? [] : [...new Set(after.map((one) => `n${one % index}`))],
-            there ? {} : NOBODY,
+            there ? {} : ABSENT,
           ),
         );
         const edges = drawn.flatMap(({ edge }, index) =>

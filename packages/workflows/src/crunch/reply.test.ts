@@ -30,7 +30,7 @@ describe("reply", () => {
     knowledge: [{ type: "decision", content: "k", tags: ["t"] }],
   };
 
-  test("an answer that follows the form is read whole", () => {
+  test("an answer in the right form is read completely", () => {
     const { files_modified, files_created, follow_ups, ...rest } = ANSWER;
     const expected = { ...rest, filesModified: files_modified, filesCreated: files_created, followUps: follow_ups };
     expect(parseReply(`Done.\n\`\`\`json\n${JSON.stringify(ANSWER, null, 2)}\n\`\`\``)).toEqual({
@@ -75,7 +75,7 @@ describe("reply", () => {
       '{"status":"GREAT"}',
       '{"status":"SUCCESS"',
       REPLY_REFERENCE_TEXT,
-    ])("what cannot be read is PARTIAL with the text as its summary: %#", (text) => {
+    ])("an unreadable answer is PARTIAL with the text as its summary: %#", (text) => {
       expect(parseReply(text)).toMatchObject({
         status: "PARTIAL",
         summary: text.trim(),
@@ -84,7 +84,7 @@ describe("reply", () => {
       });
     });
 
-    test("a long one is cut, and half a character is none", () => {
+    test("a long one is cut, and never inside a character", () => {
       const summary = `\ud83d${"x".repeat(10_000)}`;
       const long = parseReply(
         JSON.stringify({ status: "SUCCESS", summary, findings: Array.from({ length: 500 }, () => ({ title: "t" })) }),
@@ -96,7 +96,7 @@ describe("reply", () => {
     });
   });
 
-  test("whatever an agent writes makes a reply that can be stored", () => {
+  test("any text of an agent makes a reply that can be stored", () => {
     const field = fc.oneof(fc.jsonValue(), fc.constantFrom("SUCCESS", "high", "85%", "\ud800"));
     const object = fc.dictionary(fc.constantFrom(...Object.keys(ANSWER), "__proto__", "x"), field);
     fc.assert(
@@ -151,11 +151,11 @@ describe("reply", () => {
       });
     });
 
-    test.each(["", "Redis!", '{"rationale":"because"}', positionForm()])("without a choice is none: %#", (text) => {
+    test.each(["", "Redis!", '{"rationale":"because"}', positionForm()])("without a choice is not one: %#", (text) => {
       expect(parsePosition(text, "dev-go")).toBeNull();
     });
 
-    test("a veto without target or reason is none", () => {
+    test("a veto without target or reason is ignored", () => {
       expect(
         parsePosition('{"choice":"a","veto":{"severity":"CRITICAL","target":"","reason":"x"}}', "x")?.veto,
       ).toBeNull();
@@ -164,13 +164,13 @@ describe("reply", () => {
   });
 });
 
-describe("prose of", () => {
-  test("what stands before the JSON at the end, fences of its own included", () => {
+describe("prose", () => {
+  test("is the text before the final JSON, including its own fences", () => {
     const answer = '# Plan\n```json\n{"a": 1}\n```\nDone.\n```json\n{"status": "SUCCESS"}\n```\n';
     expect(proseOf(answer)).toBe('# Plan\n```json\n{"a": 1}\n```\nDone.');
   });
 
-  test("nothing of an answer that is its JSON alone; of one longer than a prompt can carry the beginning, and that it is cut", () => {
+  test("of an answer with only JSON is empty; of a very long one it is the beginning, with a mark that it is cut", () => {
     expect(proseOf('```json\n{"status": "SUCCESS"}\n```')).toBe("");
     expect(proseOf('{"status": "SUCCESS"}')).toBe("");
     expect(proseOf(`${"a".repeat(20_000)}\n\`\`\`json\n{}\n\`\`\``)).toBe(`${"a".repeat(12_000)}\n(cut here)`);

@@ -235,7 +235,7 @@ async function resolveMergeConflict(
   await context.dropSideWorktree(sideWorktree);
   // An agent that changed no file has not redone its change; accepting that would lose the change silently.
   if (again?.kind === "merged" && again.files.length > 0)
-    return await resolve(given, conflict, { how: "agreement", choice: MENDED, by: node.agent, naming });
+    return await resolve(given, conflict, { how: "agreement", choice: KEEP_BOTH, by: node.agent, naming });
   if (again?.kind !== "merged") await context.dropSideWorktree(fresh);
   const question = `The change of ${node.agent} (${node.id}) conflicts with the others' in ${files.join(", ")}, and the conflict could not be resolved. Leave it out, or stop?`;
   const answer = await askUser(given, {
@@ -248,7 +248,7 @@ async function resolveMergeConflict(
   await resolve(given, conflict, { how: "person", choice: answer, by: "user", naming });
 }
 
-const MENDED = "keep both changes";
+const KEEP_BOTH = "keep both changes";
 const LEFT_OUT = "leave it out";
 const STOP = "stop";
 
@@ -305,7 +305,7 @@ function mergeConflict(params: {
     detectedAt: at,
     domains: [],
     participants: [node.agent],
-    choices: [MENDED, LEFT_OUT],
+    choices: [KEEP_BOTH, LEFT_OUT],
     recommendations: [],
     rounds: [],
     escalation: null,

@@ -41,18 +41,18 @@ const failure = (rest: Partial<Extract<GraphEnd, { kind: "failed" }>> = {}): Gra
 const plan = (graph: Graph, end: GraphEnd, rest: { checks?: boolean; replays?: number } = {}) =>
   planPhaseEnd({ graph, end, stopped: null, checks: false, replays: 0, limit: 1, ...rest });
 
-describe("what the end of a phase's graph means", () => {
+describe("the result of a phase's graph", () => {
   test("all complete: it has ended", () => {
     expect(plan(graphOf({ a: complete }), { kind: "complete" })).toEqual({ kind: "ended", failed: [] });
   });
-  test("failed nodes are run again as often as allowed; then those of little weight are left so", () => {
+  test("failed nodes run again up to the limit; then minor ones stay failed", () => {
     const graph = graphOf({ a: complete, b: failed });
     expect(plan(graph, failure())).toEqual({ kind: "replay" });
     const left = { kind: "ended", failed: [{ node: "b", why: "it broke" }] };
     expect(plan(graph, failure(), { replays: 1 })).toEqual(left);
     expect(plan(graphOf({ a: complete, b: failed }, "high"), failure(), { replays: 1 }).kind).toBe("ask");
   });
-  test("a heavy node that was skipped because a light one failed is asked about", () => {
+  test("a major node that was skipped because a minor one failed is asked about", () => {
     const skipped = state("skipped", { reason: "b failed", cause: "b" });
     const graph = graphOf({ b: failed, c: skipped });
     const heavy = {
@@ -62,7 +62,7 @@ describe("what the end of a phase's graph means", () => {
     expect(plan(graph, failure(), { replays: 1 }).kind).toBe("ended");
     expect(plan(heavy, failure(), { replays: 1 })).toMatchObject({ kind: "ask", failed: [{ node: "b" }] });
   });
-  test("a critical node and a whole batch are asked about at once", () => {
+  test("a critical node and a whole batch are asked about immediately", () => {
     const graph = graphOf({ a: complete, b: failed });
     expect(plan(graph, failure({ abortedBy: "b" }))).toMatchObject({
       kind: "ask",
@@ -72,7 +72,7 @@ describe("what the end of a phase's graph means", () => {
       question: expect.stringMatching(/^All of batch 2 failed/),
     });
   });
-  test("a phase that judges sends the work back, for failures and for grave findings only", () => {
+  test("a phase with a verdict sends the work back, only for failures and major findings", () => {
     const checks = { checks: true };
     expect(plan(graphOf({ b: failed }), failure({ abortedBy: "b" }), checks)).toMatchObject({
       kind: "sent_back",

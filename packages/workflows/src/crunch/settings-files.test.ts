@@ -16,13 +16,13 @@ function problemsOf(path: string, text: string): readonly CrunchProblem[] {
   return parsed.ok ? [] : parsed.problems;
 }
 
-test("without files the defaults hold; so they do with empty ones", () => {
+test("without files, or with empty ones, the defaults apply", () => {
   expect(settingsOf()).toEqual(defaultCrunchSettings);
   const empty = [...CRUNCH_FILES.keys()].filter((path) => !path.startsWith("graphs/"));
   expect(settingsOf(...empty.map((path) => [path, "# nothing\n"] as const))).toEqual(defaultCrunchSettings);
 });
 
-test("the files that a user starts from say exactly the defaults", () => {
+test("the template files contain exactly the defaults", () => {
   const files = crunchTemplate(defaultCrunchSettings);
   expect(parseCrunch(files)).toEqual({ ok: true, settings: defaultCrunchSettings });
   const written = [...CRUNCH_FILES.keys()].filter((path) => path !== "graphs/validation.yaml");
@@ -30,7 +30,7 @@ test("the files that a user starts from say exactly the defaults", () => {
   for (const file of files) expect(file.text).toMatch(/^# /);
 });
 
-test("settings that differ are the same after a trip through their files", () => {
+test("other settings are the same after writing and reading their files", () => {
   const changed = settingsOf(
     [
       "agents.yaml",
@@ -96,7 +96,7 @@ test("graphs/validation.yaml is the graph of e2e, and two files for it are one t
 
 const GRAPH = "graphs/docs.yaml";
 
-describe("what is wrong is told at its line", () => {
+describe("errors are reported with their line", () => {
   test.each<readonly [string, string, number, string | RegExp, string | null]>([
     [
       "agents.yaml",
@@ -128,7 +128,7 @@ describe("what is wrong is told at its line", () => {
     ["team.yaml", "\nleastPoints: 0\n", 2, "leastPoints: expected a whole number from 1", null],
     ["team.yaml", "fallbackImplementer: dev-rust\n", 1, 'there is no agent "dev-rust"', null],
     ["weights.yaml", "maxRounds: 4\n", 1, "maxRounds: expected 1, 2 or 3", null],
-    ["weights.yaml", "agents:\n  nobody: { base: 1 }\n", 2, 'there is no agent "nobody"', null],
+    ["weights.yaml", "agents:\n  absent: { base: 1 }\n", 2, 'there is no agent "absent"', null],
     ["weights.yaml", "agents:\n  reviewer: { base: -1 }\n", 2, /a number from 0 to 10/, null],
     ["veto.yaml", "reviewer: MEDIUM\n", 1, /one of CRITICAL, HIGH, none/, null],
     [GRAPH, "nodes:\n  - id: a\n    agent: reviewer\n    action: x\n", 2, /nodes.0.task: expected a text/, null],
@@ -193,7 +193,7 @@ describe("what is wrong is told at its line", () => {
     expect(problems[0]?.excerpt).toContain("^");
   });
 
-  test("all of it, in every file", () => {
+  test("all of them, in every file", () => {
     const parsed = parseCrunch([
       { path: "weights.yaml", text: "margin: 2\nmaxRounds: 0\n" },
       { path: "team.yaml", text: "x: 1\n" },
@@ -209,7 +209,7 @@ describe("what is wrong is told at its line", () => {
   });
 });
 
-test("any text is either settings or problems with a place in the file", () => {
+test("any text is either settings or problems with a line", () => {
   const piece = fc.constantFrom(
     "agents:",
     "  reviewer:",

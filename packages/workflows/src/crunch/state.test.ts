@@ -117,7 +117,7 @@ test.each(ALL)("$kind is JSON that the journal gives back as it was", (event) =>
   expect(parseCrunchEvent(back)).toEqual(event);
 });
 
-test.each(Object.keys(EVENTS))("%s with a part missing is refused with its place", (kind) => {
+test.each(Object.keys(EVENTS))("%s with a missing member is refused with its path", (kind) => {
   const event = ALL.find((one) => one.kind === kind);
   for (const name of Object.keys(event ?? {})) {
     const { [name]: _, ...rest } = JSON.parse(JSON.stringify(event)) as Record<string, Json>;
@@ -125,7 +125,7 @@ test.each(Object.keys(EVENTS))("%s with a part missing is refused with its place
   }
 });
 
-test("whatever happens: the same events make the same state, which is JSON, and the one before is not touched", () => {
+test("for any events: the same events make the same state, which is JSON, and the earlier one is not changed", () => {
   fc.assert(
     fc.property(fc.array(fc.constantFrom(...ALL), { maxLength: 40 }), (events) => {
       let state = deepFreeze(initialCrunchState);
@@ -140,7 +140,7 @@ test("whatever happens: the same events make the same state, which is JSON, and 
   );
 });
 
-test("killed anywhere and folded on from there, it is the state it would have been", () => {
+test("killed anywhere and folded from there, it is the same state", () => {
   fc.assert(
     fc.property(fc.array(fc.constantFrom(...ALL), { maxLength: 40 }), fc.nat(40), (events, cut) => {
       const checkpoint = JSON.parse(JSON.stringify(fold(events.slice(0, cut)))) as JsonObject;
@@ -149,15 +149,15 @@ test("killed anywhere and folded on from there, it is the state it would have be
   );
 });
 
-test("an event changes the state, is so already, or is refused aloud", () => {
+test("an event changes the state, is already applied, or is refused with an error", () => {
   fc.assert(
     fc.property(fc.array(fc.constantFrom(...ALL), { maxLength: 20 }), fc.constantFrom(...ALL), (events, event) => {
       const before = fold(events);
       const after = reduceCrunch(before, event);
       const again = reduceCrunch(after, event);
-      const told =
+      const refusals =
         after.refused.length - before.refused.length + after.messages.refused.length - before.messages.refused.length;
-      if (told === 0) {
+      if (refusals === 0) {
         // An applied event has taken effect: applied again it may be refused, but changes nothing else.
         expect({ ...again, refused: after.refused }).toEqual(after);
       } else
@@ -170,8 +170,8 @@ test("an event changes the state, is so already, or is refused aloud", () => {
   );
 });
 
-describe("what each does", () => {
-  test("stays in a phase are counted, and the same stay is one", () => {
+describe("single events", () => {
+  test("stage attempts of a phase are counted, and the same one counts once", () => {
     const state = fold([...EVENTS.phase_entered, ...EVENTS.phase_entered]);
     expect(state.phases.map(({ phase, attempt }) => [phase, attempt])).toEqual([
       ["implementing", 1],
@@ -180,7 +180,7 @@ describe("what each does", () => {
     ]);
   });
 
-  test("a task that is moved twice counts once, and a new team keeps what was done", () => {
+  test("a task that is moved twice counts once, and a new team keeps finished tasks", () => {
     const state = fold([...EVENTS.team_composed, ...EVENTS.task_moved, ...EVENTS.task_moved, ...EVENTS.team_composed]);
     expect(state.team === null ? null : memberCounts(state.team, "reviewer")).toMatchObject({
       completed: 1,
@@ -197,7 +197,7 @@ describe("what each does", () => {
     expect(pendingMessages(fold([answered], crashed).messages)).toEqual([]);
   });
 
-  test("a debate goes round by round, and only its participants speak, once each", () => {
+  test("a debate goes round by round, and only its participants answer, once each", () => {
     const [first, second] = EVENTS.positions_taken;
     if (first === undefined || second === undefined) throw new Error("two rounds");
     const begun = fold(EVENTS.conflict_detected);
@@ -222,7 +222,7 @@ describe("what each does", () => {
     });
   });
 
-  test("an output that is delivered again stands for the one before", () => {
+  test("an output that is delivered again replaces the one before", () => {
     const [delivered] = EVENTS.output_delivered;
     if (delivered === undefined) throw new Error("an output");
     const newer = { ...delivered, output: { ...delivered.output, summary: "newer" } };
@@ -240,7 +240,7 @@ test.each([
   ],
   [{ ...initialCrunchState, phases: [{ phase: "validation", startedAt: "", attempt: 1 }] }, "/phases/0/phase"],
   [{}, "/issue"],
-])("a state that is damaged is told with its place: %#", (values, path) => {
+])("a damaged state is reported with its path: %#", (values, path) => {
   expect(() => parseCrunchState(values as unknown as JsonObject)).toThrow(
     expect.objectContaining({ code: "STORE_CORRUPT", data: expect.objectContaining({ path }) }),
   );

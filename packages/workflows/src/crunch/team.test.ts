@@ -13,7 +13,7 @@ test.each<readonly [string, Partial<ComplexitySigns>, number]>([
   ["ten files", { files: 10 }, 1],
   ["security", { domains: ["security"] }, 3],
   ["a breaking change", { breaking: true }, 2],
-  ["a failure before", { priorFailures: 1 }, 2],
+  ["an earlier failure", { priorFailures: 1 }, 2],
   ["all of it", { domains: ["security", "api"], files: 10, breaking: true, priorFailures: 3 }, 10],
 ])("%s: %j is %i", (_, signs, score) => {
   expect(scoreComplexity({ ...NOTHING, ...signs }).score).toBe(score);
@@ -38,7 +38,7 @@ const someSigns = fc.record({
   priorFailures: fc.nat(2),
 });
 
-test("more signs never make it simpler", () => {
+test("more signs never lower the complexity", () => {
   const order = ["LOW", "MEDIUM", "HIGH", "CRITICAL"];
   fc.assert(
     fc.property(someSigns, someSigns, (one, other) => {

@@ -18,7 +18,7 @@ describe("the guard", () => {
     expect(guard(at("docs"), "documented").position).toMatchObject({ attempts: { "ready-to-merge": 1 }, iteration: 0 });
     expect(guard(at("docs"), "at_target").position.attempts).toEqual({});
   });
-  test("what is sent back more often than allowed is fatal, with the true reason", () => {
+  test("work sent back more often than allowed is fatal, with the true reason", () => {
     const limits = { ...defaultCrunchOptions.limits, e2eFailures: 2 };
     const third = at("e2e", { attempts: { "e2e-failures": 2 } });
     expect(guard(at("e2e", { attempts: { "e2e-failures": 1 } }), "e2e_fail", limits).result.event).toBe("e2e_fail");

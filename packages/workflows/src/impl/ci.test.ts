@@ -50,17 +50,17 @@ describe("ci decision", () => {
       expect(decide({ pullRequest: { ...open, mergeability }, checks: checks(state) }).kind).toBe(kind);
     });
 
-    test("behind is a reason to rebase only where the repository wants it", () => {
+    test("behind is a reason to rebase only if the repository requires it", () => {
       const behind = { ...open, mergeability: "behind" } as const;
       expect(decide({ pullRequest: behind, rebaseWhenBehind: true }).kind).toBe("conflict");
     });
   });
 
   describe("a look at CI", () => {
-    test("no checks right after a push are looked for once more", () => {
+    test("missing checks right after a push are requested once more", () => {
       expect(decide({ checks: checks("none"), noneBefore: false }).kind).toBe("wait");
     });
-    test("merged is done, closed and gone are not", () => {
+    test("merged is done, closed and missing are not", () => {
       expect(decide({ pullRequest: { ...open, state: "merged", mergeability: "unknown" } }).kind).toBe("pass");
       expect(decide({ pullRequest: { ...open, state: "closed" } }).kind).toBe("closed");
       expect(decide({ pullRequest: null }).kind).toBe("gone");
@@ -68,7 +68,7 @@ describe("ci decision", () => {
     test("checks of another commit decide nothing", () => {
       expect(decide({ commit: "other" }).kind).toBe("moved");
     });
-    test("a failure tells the agent what failed and how", () => {
+    test("a failure gives the agent the failed check and its output", () => {
       expect(decide({ checks: checks("failed") })).toMatchObject({
         reason: "Checks of Pull request #7 failed: tests",
         feedback: expect.stringMatching(/tests \(http:\/\/ci\/1\):\n1 failed/),
@@ -76,7 +76,7 @@ describe("ci decision", () => {
     });
   });
 
-  describe("what people ask for", () => {
+  describe("change requests of users", () => {
     const asked = {
       id: "9",
       author: "ada",
@@ -87,7 +87,7 @@ describe("ci decision", () => {
     } as const;
     const requests = [{ ...asked, body: "Say it louder." }];
 
-    test("goes back with their words, whether checks passed or are pending, and with what failed", () => {
+    test("go back with their text, whether checks passed or are pending, and with the failed checks", () => {
       for (const state of ["passed", "pending", "none"] as const)
         expect(decide({ requests, checks: checks(state) })).toEqual({
           kind: "fail",
@@ -102,7 +102,7 @@ describe("ci decision", () => {
       });
     });
 
-    test("a conflict comes first, and what is merged or closed is asked nothing any more", () => {
+    test("a conflict comes first, and a merged or closed pull request is not checked any more", () => {
       expect(decide({ requests, pullRequest: { ...open, mergeability: "conflicting" } }).kind).toBe("conflict");
       expect(decide({ requests, pullRequest: { ...open, state: "merged" } }).kind).toBe("pass");
       expect(decide({ requests, pullRequest: { ...open, state: "closed" } }).kind).toBe("closed");
@@ -110,7 +110,7 @@ describe("ci decision", () => {
   });
 });
 
-describe("standing requests", () => {
+describe("open change requests", () => {
   const review = (
     id: string,
     author: string,
@@ -125,29 +125,29 @@ describe("standing requests", () => {
     commit: null,
     at: null,
   });
-  const standing = (reviews: readonly PullRequestReview[], heeded: readonly string[] = []): readonly string[] =>
-    openChangeRequests(reviews, heeded).map(({ id }) => id);
+  const openRequests = (reviews: readonly PullRequestReview[], handled: readonly string[] = []): readonly string[] =>
+    openChangeRequests(reviews, handled).map(({ id }) => id);
 
-  test("a request for changes stands until its author decides otherwise or it is dismissed", () => {
+  test("a request for changes is open until its author decides otherwise or it is dismissed", () => {
     const asked = review("1", "ada", "changes_requested");
-    expect(standing([asked])).toEqual(["1"]);
-    expect(standing([asked, review("2", "ada", "commented")])).toEqual(["1"]);
-    expect(standing([asked, review("2", "bob", "approved")])).toEqual(["1"]);
-    expect(standing([asked, review("2", "ada", "approved")])).toEqual([]);
-    expect(standing([{ ...asked, state: "dismissed" }])).toEqual([]);
-    expect(standing([review("0", "ada", "approved"), asked])).toEqual(["1"]);
+    expect(openRequests([asked])).toEqual(["1"]);
+    expect(openRequests([asked, review("2", "ada", "commented")])).toEqual(["1"]);
+    expect(openRequests([asked, review("2", "bob", "approved")])).toEqual(["1"]);
+    expect(openRequests([asked, review("2", "ada", "approved")])).toEqual([]);
+    expect(openRequests([{ ...asked, state: "dismissed" }])).toEqual([]);
+    expect(openRequests([review("0", "ada", "approved"), asked])).toEqual(["1"]);
   });
 
-  test("of two by one author the newer counts, each author for themselves, and no bot", () => {
+  test("of two by one author the newer counts, each author separately, and no bot", () => {
     const asked = ["1", "2"].map((id) => review(id, "ada", "changes_requested"));
-    expect(standing(asked)).toEqual(["2"]);
-    expect(standing([...asked, review("3", "bob", "changes_requested")])).toEqual(["2", "3"]);
-    expect(standing([review("1", "lint", "changes_requested", false)])).toEqual([]);
+    expect(openRequests(asked)).toEqual(["2"]);
+    expect(openRequests([...asked, review("3", "bob", "changes_requested")])).toEqual(["2", "3"]);
+    expect(openRequests([review("1", "lint", "changes_requested", false)])).toEqual([]);
   });
 
-  test("one that was heeded is not told again; a newer one by the same author is", () => {
+  test("a handled one is not reported again; a newer one by the same author is", () => {
     const asked = review("1", "ada", "changes_requested");
-    expect(standing([asked], ["1"])).toEqual([]);
-    expect(standing([asked, review("2", "ada", "changes_requested")], ["1"])).toEqual(["2"]);
+    expect(openRequests([asked], ["1"])).toEqual([]);
+    expect(openRequests([asked, review("2", "ada", "changes_requested")], ["1"])).toEqual(["2"]);
   });
 });

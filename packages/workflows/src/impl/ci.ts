@@ -212,7 +212,7 @@ function byRequests(
 ): CiDecision {
   const authors = requests.map(({ author }) => author).join(", ");
   const reason = `Changes of ${name} were asked for by ${authors}`;
-  const comments = requests.map(({ author, body }) => `${author}:\n${body.trim() || "(without a word)"}`);
+  const comments = requests.map(({ author, body }) => `${author}:\n${body.trim() || "(no comment)"}`);
   const failed =
     checks.state === "failed" ? [`Checks failed, too: ${namesOf(checks, "failed")}.`, ...failures(checks)] : [];
   const feedback = [`${reason}.`, ...comments, ...failed].join("\n\n");

@@ -14,7 +14,7 @@ const best = { sequence: 9, score: 75 };
 const given = (streak: number, reviews: readonly Review[]) =>
   chooseBestCheckpoint({ best, streaks: { review: streak } }, { reviews });
 
-test("reviews that did not get better lead back to the best", () => {
+test("without improvement of the reviews, the run goes back to the best", () => {
   expect(given(2, [review(false), review(false)])).toEqual(best);
   expect(given(4, [review(false)])).toEqual(best);
 });

@@ -19,12 +19,12 @@ describe("stale completion marker", () => {
     ["the bare words of other tools", "Issue 42 resolved"],
     ["a denial", `NOT: ${marker}`],
     ["a sentence around it", `I will write "${marker}" when it is done`],
-  ])("%s is no marker", (_, text) => {
+  ])("%s is not a marker", (_, text) => {
     expect(isComplete(text, marker)).toBe(false);
   });
 
   test.each([`${marker}`, `title\r\n\r\n${marker}\r\n`, `  ${marker}  \nmore`])(
-    "a line of its own counts: %j",
+    "a marker on its own line counts: %j",
     (text) => {
       expect(isComplete(text, marker)).toBe(true);
     },
@@ -61,7 +61,7 @@ describe("title and body", () => {
     expect(parseFinalize(marker)).toEqual({ title: null, body: "" });
   });
 
-  test("a sentence that speaks of the issue stays", () => {
+  test("a sentence that mentions the issue stays", () => {
     expect(parseFinalize("t\nIssue 42 resolved a problem").body).toBe("Issue 42 resolved a problem");
   });
 });

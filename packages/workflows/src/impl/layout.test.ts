@@ -45,7 +45,7 @@ const written = (planes: Partial<Params["planes"]> = {}, given: Partial<Params> 
 };
 
 describe("the document that an impl run keeps for older tools", () => {
-  test("is their envelope, version 1, in UTC throughout, without what they have no stage for", () => {
+  test("has their envelope, version 1, in UTC throughout, without our other stages", () => {
     const document = written();
     expect(document).toMatchObject({
       version: 1,
@@ -81,7 +81,7 @@ describe("the document that an impl run keeps for older tools", () => {
     ["rebase", "rebase"],
     ["done", "done"],
     ["fatal", "fatal"],
-  ])("our stage %s is theirs %s", (stage, theirs) => {
+  ])("our stage %s is written as %s", (stage, theirs) => {
     expect(written({ position: { ...position, stage } }).state.current_stage).toBe(theirs);
   });
 
@@ -89,7 +89,7 @@ describe("the document that an impl run keeps for older tools", () => {
     expect(written({}, { simplifies: true }).version).toBe(2);
   });
 
-  test("before anything happened it is still one that can be read", () => {
+  test("is valid before any event", () => {
     const first = { ...position, stage: "setup", iteration: 0, feedback: null, score: null };
     expect(written({ position: first, values: initialImplState }).state).toMatchObject({
       issue_no: 42,
@@ -101,7 +101,7 @@ describe("the document that an impl run keeps for older tools", () => {
     });
   });
 
-  test("of a run that was imported it has the fields that nobody knows, and the plan file, but this worktree", () => {
+  test("of an imported run it has its unknown fields and the plan file, but this worktree", () => {
     const theirs = written();
     theirs.state.their_own = { keep: ["this"] };
     theirs.state.plan_file = "plan.md";

@@ -27,14 +27,14 @@ describe("options of impl", () => {
     expect(defaultImplOptions.tags).toHaveLength(13);
   });
 
-  test("what is given stands beside the defaults of the rest", () => {
+  test("given options are combined with the defaults of the rest", () => {
     const { options } = parseImplOptions({ thresholds: { docs: 50 }, gate: "npm test", limits: { rebases: 0 } });
     expect(options.thresholds).toEqual({ faithful: 90, style: 85, docs: 50, cornerCases: 85 });
     expect(options.gate).toEqual({ command: "npm test", timeoutMs: 600_000 });
     expect(options.limits).toEqual({ ...defaultImplOptions.limits, rebases: 0 });
   });
 
-  test("persisted and read again they are the same", () => {
+  test("stored and read again they are the same", () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -69,7 +69,7 @@ describe("options of impl", () => {
     [{ prompts: { impl: { text: "a", path: "b" } } }, "either"],
     [{ yolo: "yes" }, "true or false"],
     [{ gate: { command: "" } }, "not empty"],
-  ])("%j is USAGE and says what fits", (given, hint) => {
+  ])("%j is USAGE and names the valid values", (given, hint) => {
     expect(refuse(given)).toMatchObject({ code: "USAGE", hint: expect.stringContaining(hint) });
   });
 
@@ -78,7 +78,7 @@ describe("options of impl", () => {
     expect(options).toMatchObject({ implModel: "claude", reviewModel: "codex" });
   });
 
-  test("old spellings are read and told; both at once is USAGE", () => {
+  test("old spellings are accepted and reported; both at once is USAGE", () => {
     const { options, warnings } = parseImplOptions({ backend: "command:x", maxIter: 3, enableReview: false });
     expect(options).toMatchObject({ implModel: "command:x", maxIterations: 3, review: false });
     expect(warnings).toHaveLength(3);

@@ -21,7 +21,7 @@ const params: ImplPromptParams = {
   maxIterations: 10,
   marker: "MARK",
   reason: "The review failed",
-  feedback: "Mend y",
+  feedback: "Fix y",
   previousOutput: "out",
   plan: null,
   previousCommitReport: "report",
@@ -38,7 +38,7 @@ describe("as an agent gets them", () => {
 
   test("the task, with all that is known", () => {
     const repository: RepositoryFacts = {
-      titles: { form: "conventional", tags: ["feat"], examples: ["feat: add w", "fix(cli): mend v"] },
+      titles: { form: "conventional", tags: ["feat"], examples: ["feat: add w", "fix(cli): repair v"] },
       template: { path: ".github/pull_request_template.md", text: "## What\n\n## Tests\n" },
       instructions: ["AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md"],
       testCommand: "npm test",
@@ -104,11 +104,11 @@ describe("prompts re-expanded", () => {
 });
 
 describe("the prompt of an iteration", () => {
-  test("tells marker, feedback, reason and what was before, and leaves no token", () => {
+  test("has marker, feedback, reason and earlier iterations, and no placeholder left", () => {
     const prompt = implPrompt(params);
     for (const part of [
       "\nMARK",
-      "Mend y",
+      "Fix y",
       "The review failed",
       "out",
       "report",
@@ -120,7 +120,7 @@ describe("the prompt of an iteration", () => {
     expect(prompt).not.toMatch(/\{\{|\{#/);
   });
 
-  test("says nothing of what was not", () => {
+  test("omits absent facts", () => {
     const prompt = implPrompt({
       ...params,
       reason: null,
@@ -152,10 +152,10 @@ describe("the facts of a task", () => {
     ["command:x", all],
     ["constructor", all],
     [null, all],
-  ])("%j reads %j by being told", (agent, files) => {
+  ])("the prompt names %j to %j", (agent, files) => {
     expect(filesToRead(all, agent)).toEqual(files);
   });
-  test("without AGENTS.md, those that fall back load CLAUDE.md", () => {
+  test("without AGENTS.md, agents with that fallback load CLAUDE.md", () => {
     expect(filesToRead(["CLAUDE.md"], "pi")).toEqual([]);
   });
 
@@ -169,7 +169,7 @@ describe("the facts of a task", () => {
     expect(acceptanceCriteria(body)).toBe(criteria);
   });
 
-  const told = (body: string, changed: readonly string[]) =>
+  const promptWith = (body: string, changed: readonly string[]) =>
     reviewFacts({ finalize: { title: "T", body } }, changed, createFence("nonce")).checks;
   test.each([
     [
@@ -183,6 +183,6 @@ describe("the facts of a task", () => {
     ["", ["pkg/a_test.go"], "these test files:"],
     ["", ["spec/a.rb"], "these test files:"],
   ])("a summary %j and a diff of %j: %s", (body, changed, expected) => {
-    expect(told(body, changed)).toContain(expected);
+    expect(promptWith(body, changed)).toContain(expected);
   });
 });

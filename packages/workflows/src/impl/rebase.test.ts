@@ -24,7 +24,7 @@ test.each([
   expect(await compareRemoteTip({ branch, tip, head: "ours", pushed })).toEqual({ kind, commit: tip });
 });
 
-test("what we pushed before a rebase of our own is still ours", async () => {
+test("commits that we pushed before our own rebase are still ours", async () => {
   const tip = await compareRemoteTip({ branch, tip: "added", head: "other", pushed: "added" });
   expect(tip.kind).toBe("known");
 });

@@ -33,7 +33,7 @@ describe("review reply", () => {
     });
 
     test.each([[true], [null], [undefined], ["good"], ["quality 90 percent of tests"], [Number.NaN], [[90]], ["1/0"]])(
-      "%j is no score, and none is made up",
+      "%j is not a score, and none is guessed",
       (value) => {
         expect(parseScore(value)).toBeNull();
       },
@@ -97,7 +97,7 @@ describe("review reply", () => {
       });
     });
 
-    test("no text scores above what it names", () => {
+    test("no text gives a score above the numbers in it", () => {
       const word = fc.constantFrom(
         "Score",
         "Overall",
@@ -125,7 +125,7 @@ describe("review reply", () => {
       );
     });
 
-    test("a long reply is read soon", () => {
+    test("a long reply is parsed in bounded time", () => {
       expect(parseReviewReply("\n".repeat(100_000))).toMatchObject({ kind: "unreadable" });
       expect(parseReviewReply("Score: ".repeat(100_000))).toMatchObject({ kind: "unreadable" });
       expect(parseReviewReply(`${"```\n".repeat(100_000)}Score`)).toMatchObject({ kind: "unreadable" });
@@ -170,7 +170,7 @@ describe("review reply", () => {
       });
     });
 
-    test("a reply of braces alone is unreadable, soon", () => {
+    test("a reply of braces alone is unreadable, in bounded time", () => {
       expect(parseReviewReply("{".repeat(100_000))).toMatchObject({ kind: "unreadable" });
     });
 
@@ -179,7 +179,7 @@ describe("review reply", () => {
       expect(parseReviewReply(text)).toMatchObject({ kind: "read", score: 80, scores: { cornerCases: 81 } });
     });
 
-    test("whatever is said around it", () => {
+    test("with any text around it", () => {
       fc.assert(
         fc.property(fc.string(), fc.string(), fc.integer({ min: 0, max: 100 }), (before, after, score) => {
           const plain = (text: string) => text.replaceAll(/[{}`]/g, "");
@@ -231,7 +231,7 @@ describe("review verdict", () => {
       expect(reviewReport(review)).toMatchObject({ pass: false, scores: null, overall_score: null });
     });
 
-    test("the report spells what its readers know", () => {
+    test("the report has the keys that its readers expect", () => {
       expect(reviewReport(judge({ faithful: 90, style: 85, docs: 85, cornerCases: 86 }))).toEqual({
         scores: { faithful: 90, style: 85, docs: 85, corner_cases: 86 },
         overall_score: 93,
@@ -274,7 +274,7 @@ describe("review verdict", () => {
       expect(prompt).toContain("faithful 90, style 85, docs 85, corner_cases 85");
       expect(prompt).not.toContain("could not be read");
     });
-    test("asked again it hears why, and a cut diff says so", () => {
+    test("a second request has the reason, and a cut diff is marked", () => {
       const prompt = reviewPrompt({
         ...params,
         diff: { text: "d", cut: true },

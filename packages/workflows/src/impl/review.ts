@@ -29,7 +29,7 @@ export async function reviewStage(work: ImplDependencies, context: ImplContext):
   const { maxReviews, onMaxReviews, thresholds } = work.options;
   if (counterOf(position.attempts, "review") >= maxReviews) {
     const event = onMaxReviews === "proceed" ? "review_pass" : "fatal";
-    const reason = `${maxReviews} reviews have failed, which is the limit${event === "fatal" ? "" : "; going on without a review that passed"}`;
+    const reason = `${maxReviews} reviews have failed, which is the limit${event === "fatal" ? "" : "; continuing without a review that passed"}`;
     if (event === "review_pass") return conclude(context, { event, reason, state, feedback: null });
     const stopped = { limit: "maxReviews", stage: "review", iteration: position.iteration } as const;
     return conclude(context, { event, reason, state: { ...state, stopped } });

@@ -86,7 +86,7 @@ describe("guard", () => {
       ["reviewStreak", repeat([{ event: "impl_done" }, { event: "review_fail", score: 50 }], 4), {}, "impl", 5],
       ["prAttempts", [...repeat([...implement, { event: "pr_fail_fixable" }], 6), ...implement], {}, "pr", 7],
       ["rebases", [...implement, { event: "pr_fail_need_rebase" }], { limits: { rebases: 0 } }, "rebase", 1],
-    ] as const)("%s: a run that it ended knows where it continues", (limit, moves, given, stage, iteration) => {
+    ] as const)("%s: a run that it ended has the stage to continue from", (limit, moves, given, stage, iteration) => {
       const { position, last } = play([...start, ...moves], parseImplOptions({ ...given }).options);
       expect(position.stage).toBe("fatal");
       expect(last?.state?.stopped).toEqual({ limit, stage, iteration });
@@ -106,7 +106,7 @@ describe("guard", () => {
       expect(change?.values).not.toHaveProperty("stopped");
     });
 
-    test("the limit of pull request attempts names what said no to the last one", () => {
+    test("the limit of pull request attempts names the last refusal", () => {
       const entry = { stage: "pr", iteration: 6, timestamp: "", event: "pr_fail_fixable", score: null } as const;
       const history = [
         { ...entry, result: "retry", reason: "a hook said no" },
@@ -144,7 +144,7 @@ describe("guard", () => {
       expect(last?.reason).toContain("Reached parse gate retry limit (3 consecutive parse failures)");
     });
 
-    test("a gate that passes ends the row of parse failures", () => {
+    test("a passing gate resets the count of parse failures", () => {
       const moves: readonly Move[] = [
         { event: "parse_fail" },
         { event: "parse_fail" },
@@ -186,7 +186,7 @@ describe("guard", () => {
       expect(last?.reason).toBe("Max iteration limit (3) reached: because of impl_not_done");
     });
 
-    test("no change and no marker for three iterations is stuck; any change begins the count anew", () => {
+    test("no change and no marker for three iterations is stuck; any change resets the count", () => {
       const none: Move = { event: "impl_not_done", progress: "none" };
       const some: Move = { event: "impl_not_done", progress: "changed" };
       expect(play([...start, none, none, some, none, none]).position.stage).toBe("impl");
@@ -215,7 +215,7 @@ describe("guard", () => {
       expect(position).toMatchObject({ stage: "impl", iteration: 2, attempts: { rebase: 1 } });
     });
 
-    test("the last line of history carries the true reason of the end", () => {
+    test("the last line of history has the true reason of the end", () => {
       const state: ImplState = {
         ...initialImplState,
         history: [
@@ -240,7 +240,7 @@ describe("guard", () => {
     });
   });
 
-  describe("whatever a run meets", () => {
+  describe("any run", () => {
     const ends = ["fatal", "done"];
     const given = parseImplOptions({ waitForCi: true, simplify: true }).options;
     const shape = implShape(given);
@@ -302,7 +302,7 @@ describe("guard", () => {
       );
     });
 
-    test("no limit is ever passed", () => {
+    test("no limit is ever exceeded", () => {
       fc.assert(
         fc.property(choices, (picks) => {
           for (const { after } of walk(picks).seen) {
@@ -344,7 +344,7 @@ describe("workflow shape", () => {
   );
 
   describe("the shape of impl", () => {
-    test.each(all)("%j holds together and every working stage can be given up", (options) => {
+    test.each(all)("%j is valid and every working stage can fail", (options) => {
       const { stages, transitions, events, initial, ends } = implShape(options);
       const reached = new Set([initial]);
       for (const stage of reached) for (const next of Object.values(transitions[stage] ?? {})) reached.add(next);
@@ -354,7 +354,7 @@ describe("workflow shape", () => {
       expect(new Set(Object.values(transitions).flatMap((row) => Object.keys(row)))).toEqual(new Set(events));
     });
 
-    test("with everything on, every event has its place", () => {
+    test("with everything on, every event has its transition", () => {
       const shape = implShape({ review: true, simplify: true, waitForCi: true, afterRebase: "review" });
       expect(shape.events).toEqual(IMPL_EVENTS);
       expect(shape.transitions).toMatchObject({
@@ -367,7 +367,7 @@ describe("workflow shape", () => {
       });
     });
 
-    test("stages that are switched off are not there", () => {
+    test("stages that are switched off do not exist", () => {
       const shape = implShape({ review: false, simplify: false, waitForCi: false, afterRebase: "review" });
       expect(shape.stages).toEqual(["setup", "impl", "pr", "rebase", "done", "fatal"]);
       expect(shape.transitions).toMatchObject({

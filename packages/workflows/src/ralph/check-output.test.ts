@@ -107,7 +107,7 @@ test.each(Object.entries(SPOKEN))("%s", (_, [output, expected]) => {
   expect(read(output)).toMatchObject(expected);
 });
 
-describe("output of nobody knows what", () => {
+describe("unknown output", () => {
   test.each([
     "",
     "ok",
@@ -118,12 +118,12 @@ describe("output of nobody knows what", () => {
     "error: something",
     "Found 2 cats",
     "test result: probably fine",
-  ])("%j says nothing", (output) => {
+  ])("%j has no metrics", (output) => {
     expect(read(output)).toEqual(noMetrics);
   });
 });
 
-describe("whatever is printed", () => {
+describe("any output", () => {
   const pieces = fc.constantFrom(
     ...Object.values(SPOKEN).map(([output]) => output),
     "✖ ",
@@ -137,7 +137,7 @@ describe("whatever is printed", () => {
     "\r",
     " [ ",
   );
-  test("it is read without a throw, into what is bounded and stands for JSON", () => {
+  test("is parsed without an exception, into bounded JSON", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(pieces, hostileText(40)), { maxLength: 12 }), (parts) => {
         for (const glue of ["", "\n"]) {
@@ -164,7 +164,7 @@ describe("whatever is printed", () => {
     expect(read(hostile).tests).toBeNull();
   });
 
-  test("only the end of it is looked at", () => {
+  test("only its end is parsed", () => {
     const [said, line] = ["4 passed in 0.02s\n", `${"y".repeat(99)}\n`];
     expect(read(said + line.repeat(9_900)).tests).not.toBeNull();
     expect(read(said + line.repeat(10_100)).tests).toBeNull();
@@ -179,7 +179,7 @@ describe("whatever is printed", () => {
   });
 });
 
-test("joined metrics keep what is known, and nothing makes something of nothing", () => {
+test("joined metrics keep known values, and nothing is invented", () => {
   const [a, b] = [read("✖ 1 problem (1 error, 0 warnings)"), read("4 passed in 0.02s")];
   expect(joinMetrics([])).toEqual(noMetrics);
   expect(joinMetrics([noMetrics, noMetrics])).toEqual(noMetrics);

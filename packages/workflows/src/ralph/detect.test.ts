@@ -55,7 +55,7 @@ describe("stuck", () => {
     expect(kinds(row(one, { ...one, tree: "u" }, one))).toEqual([]);
   });
 
-  test("what happened before somebody intervened does not count, nor another unit's, nor when it passed", () => {
+  test("iterations before an intervention do not count, nor those of another unit, nor passed ones", () => {
     const iterations = row(same, same, same);
     expect(kinds(iterations, { interventions: [{ kind: "answered", at: 1, answer: "continue" }] })).toEqual([]);
     expect(kinds(row({ ...same, unit: 0 }, { ...same, unit: 1 }, { ...same, unit: 1 }))).toEqual([]);
@@ -66,7 +66,7 @@ describe("stuck", () => {
 
 describe("oscillation", () => {
   const files = (...trees: readonly (string | null)[]) => row(...trees.map((tree, n) => ({ tree, signature: `${n}` })));
-  test("files that go back and forth", () => {
+  test("files that alternate between states", () => {
     expect(look(files("c", "a", "b", "a", "b"))).toEqual([
       {
         kind: "oscillation",
@@ -83,12 +83,12 @@ describe("oscillation", () => {
     ["a third state", ["a", "b", "a", "c"]],
     ["an unknown state", ["a", "b", null, "a", "b"]],
     ["a circle of three", ["a", "b", "c", "a", "b", "c"]],
-    ["it has come to rest", ["a", "b", "a", "b", "b"]],
+    ["a settled state", ["a", "b", "a", "b", "b"]],
   ])("%s is none", (_, trees) => {
     expect(kinds(files(...trees))).toEqual([]);
   });
 
-  test("failing tests that take turns", () => {
+  test("failing tests that alternate", () => {
     const iterations = row(...["x", "y", "x", "y"].map((failingDigest, n) => ({ failingDigest, tree: `${n}` })));
     expect(look(iterations)).toMatchObject([
       { kind: "oscillation", evidence: { between: "failing_tests", states: ["x", "y"] } },
@@ -106,7 +106,7 @@ describe("regression", () => {
     tree: "t",
     failing: { names: ["x"], more: 0 },
   };
-  test("quality below the best by so many points", () => {
+  test("quality below the best by the threshold", () => {
     expect(look(row({ quality: 80 }, { quality: 70 }), { best })).toEqual([
       {
         kind: "regression",
@@ -120,14 +120,14 @@ describe("regression", () => {
     expect(kinds(row({ quality: 80 }, { quality: 0, unit: 1 }), { best })).toEqual([]);
   });
 
-  test("what did not fail then and fails now, though the number of failures is the same", () => {
+  test("tests that did not fail at the best and fail now, though the number of failures is the same", () => {
     const failing = { names: ["y"], more: 0 };
     const [finding] = look(row({ quality: 80, tests }, { quality: 80, tests }), { best, failing });
     expect(finding).toMatchObject({ kind: "regression", evidence: { lost: { names: ["y"] } } });
     expect(finding?.sentence).toBe("Worse than before: what did not fail in iteration 1 fails now: y");
   });
 
-  test("a new test that fails loses nothing", () => {
+  test("a new failing test is not a regression", () => {
     const failing = { names: ["x", "y"], more: 0 };
     const grown = { passed: 9, failed: 2, skipped: 0 };
     expect(kinds(row({ quality: 80, tests }, { quality: 78, tests: grown }), { best, failing })).toEqual([]);
@@ -136,7 +136,7 @@ describe("regression", () => {
     ).toEqual(["regression"]);
   });
 
-  test("a list that is not whole says nothing of names", () => {
+  test("an incomplete list of names is ignored", () => {
     const cut = { ...best, failing: { names: ["x"], more: 3 } };
     expect(
       kinds(row({ quality: 80, tests }, { quality: 80, tests }), { best: cut, failing: { names: ["y"], more: 0 } }),
@@ -178,7 +178,7 @@ describe("burn rate", () => {
     expect(kinds(rising)).toEqual([]);
   });
 
-  test("nothing gained: only when the end is near", () => {
+  test("without progress: only near the end", () => {
     const flat = row(...[1, 2, 3, 4, 5].map((n) => ({ ...spend(100, 50), signature: `${n}` })));
     expect(look(flat, { budget: budget(999, 500) })).toMatchObject([
       { evidence: { needed: null, gained: 0, perPoint: null } },
@@ -186,7 +186,7 @@ describe("burn rate", () => {
     expect(kinds(flat, { budget: budget(1_000, 500) })).toEqual([]);
   });
 
-  test("what an agent did not say is not made up", () => {
+  test("unknown usage of an agent is not guessed", () => {
     const silent = row(spend(100, 1), spend(null, 2), spend(100, 3), spend(100, 4), spend(100, 5));
     expect(kinds(silent, { budget: budget(501, 500) })).toEqual([]);
     expect(kinds(rising.slice(1), { budget: budget(501, 500) })).toEqual([]);
@@ -209,7 +209,7 @@ const any = fc.record({
   filesChanged: fc.constantFrom(null, 0, 1),
 });
 
-test("every finding is of the newest iteration, names only iterations there are, and can be stored", () => {
+test("every finding is of the newest iteration, names only existing iterations, and can be stored", () => {
   fc.assert(
     fc.property(fc.array(any, { maxLength: 12 }), (story) => {
       const iterations = row(...story);

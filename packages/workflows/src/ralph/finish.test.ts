@@ -48,7 +48,7 @@ test("files go back only to an iteration that was better than the last one", () 
   );
 });
 
-test("a step that is done is not gone back to for what the next one left", () => {
+test("a finished step is not rolled back for the result of the next one", () => {
   expect(chooseBestIteration(stateOf([iteration(1, 100, 0), iteration(2, 0, 1)]))).toBeNull();
   expect(bestFilesNote(stateOf([iteration(1, 60), iteration(2, 20)]))).toBe(
     "The files are those of iteration 1, the best (quality 60)",

@@ -26,7 +26,7 @@ const read = (given: JsonObject, beside: JsonObject = {}, isNewest = true) =>
 
 const LOOP = { task: "Fix it", completion_criteria: "npm test" };
 
-describe("where a loop stands", () => {
+describe("the position of a loop", () => {
   test.each([
     ["iteration", 5, 5],
     ["iteration_boundary", 5, 5],
@@ -45,7 +45,7 @@ describe("where a loop stands", () => {
     ...["completed", "success"].map((status) => [status, "done"]),
     ...["failed", "aborted", "error", "budget_exhausted"].map((status) => [status, "fatal"]),
     ["limit_reached", "begin"],
-    ["a word of a later version", "begin"],
+    ["a status of a later version", "begin"],
   ])("status %s: %s", (status, stage) => {
     const files = { "state.json": { ...LOOP, status, error_context: { error_message: "out of memory" } } };
     const position = read(document(), files)?.planes.position;
@@ -65,7 +65,7 @@ describe("where a loop stands", () => {
   });
 });
 
-describe("what it works on", () => {
+describe("the work of a loop", () => {
   test.each([
     ["npm test", "npm test"],
     ["npm test passes", "npm test"],
@@ -108,7 +108,7 @@ describe("what it works on", () => {
     });
   });
 
-  test("agent, model, mode and inputs of a document give no rights and name no agent of ours", () => {
+  test("agent, model, mode and inputs of a document grant no rights and select no agent", () => {
     const config = {
       agent: "claude",
       model: "opus",
@@ -146,7 +146,7 @@ describe("what it works on", () => {
     expect(inner.learnings.map(({ text }) => text)).toEqual(["lesson 5", "inside", "too"]);
   });
 
-  test("odd values are left out and other types are no loop", () => {
+  test("unusual values are left out and other types are not a loop", () => {
     const odd = {
       status: 7,
       task: "",

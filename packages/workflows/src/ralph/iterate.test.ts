@@ -19,13 +19,13 @@ test.each<[string, string, readonly string[]]>([
   expect(readLearnings(answer).learnings).toEqual(learnings);
 });
 
-test("what is no learning stays as it was said", () => {
+test("other text stays unchanged", () => {
   expect(readLearnings("Did a.\n\n## Learnings\n- b\n\n## Next\nc\n```learnings\nd\n```\ne").rest).toBe(
     "Did a.\n\n## Next\nc\ne",
   );
 });
 
-test("there are few of them, each short and on one line, whatever was said", () => {
+test("there are few of them, each short and on one line, for any text", () => {
   const piece = fc.oneof(
     fc.constantFrom("## Learnings", "```learnings", "```", "- ", "  x", "", "# a", "y".repeat(900)),
     hostileText(20),

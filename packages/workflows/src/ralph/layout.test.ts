@@ -42,7 +42,7 @@ describe("in the directory of a loop", () => {
     some({ sequence: 9, iteration: end === "iterate" ? 3 : 2, stage: end === "iterate" ? "verify" : "done" }),
   ];
   test.each(["iterate", "publish", "rollback", "limit", "fatal"])(
-    "the end of an iteration has its name, also where %s follows; beside it is only the newest checkpoint",
+    "the end of an iteration has its name, also where %s follows; next to it is only the newest checkpoint",
     (end) => {
       const all = loop(end);
       expect(namesOf(all.slice(0, 1))).toEqual({ [`checkpoint-0-${NOON + 1000}.json.gz`]: 1 });
@@ -61,7 +61,7 @@ describe("in the directory of a loop", () => {
   );
 
   test.each(["manual", "before_risky", "error_recovery"] as const)(
-    "%s in the same iteration takes no other's place, nor another its",
+    "%s in the same iteration replaces no other file, and no other replaces it",
     (trigger) => {
       const asked = some({ sequence: 2, trigger });
       const end = some({ sequence: 3, iteration: 2, trigger: "iteration" });
@@ -82,7 +82,7 @@ describe("in the directory of a loop", () => {
     });
   });
 
-  test("a run that went back leaves what came after, under names of their own", () => {
+  test("a run that was restored keeps the later files, under their own names", () => {
     const forth = [1, 2, 3].map((number) => some({ sequence: number, iteration: number + 1, trigger: "iteration" }));
     const left = {
       [`checkpoint-2-${NOON + 2000}.json.gz`]: 2,
@@ -96,7 +96,7 @@ describe("in the directory of a loop", () => {
     expect(namesOf([...forth, back, again])).toEqual({ ...left, "iteration-002.json.gz": 5 });
   });
 
-  test("what is quarantined as damaged is no file", () => {
+  test("a quarantined checkpoint is not a file", () => {
     const end = some({ sequence: 1, iteration: 2, trigger: "iteration" });
     const damaged = some({ sequence: 2, iteration: 3, trigger: "iteration", quarantined: true });
     expect(namesOf([end, damaged])).toEqual({ "iteration-001.json.gz": 1 });
@@ -132,7 +132,7 @@ const histories = fc
   .map((all) => all.map((one, at) => some({ ...one, sequence: at + 1 })));
 
 describe("for every history", () => {
-  test("no two share a name, every name is read back, the newest is there, and iterations end where it says", () => {
+  test("no two share a name, every name is parsed back, the newest exists, and iterations end at their checkpoint", () => {
     fc.assert(
       fc.property(histories, (checkpoints) => {
         const files = planLoopFiles({ loopId: LOOP, workflowId: "w", checkpoints });
@@ -159,7 +159,7 @@ describe("for every history", () => {
     );
   });
 
-  test("what was asked for, protects or has a tag is always a file", () => {
+  test("manual, protecting and tagged checkpoints are always files", () => {
     fc.assert(
       fc.property(histories, fc.constantFrom(LOOP, null), (checkpoints, loopId) => {
         const filed = new Set(
@@ -174,7 +174,7 @@ describe("for every history", () => {
     );
   });
 
-  test("the order in which they are given decides nothing", () => {
+  test("the order of the input decides nothing", () => {
     fc.assert(
       fc.property(histories, fc.constantFrom(LOOP, null), (checkpoints, loopId) => {
         const plan = planLoopFiles({ loopId, workflowId: "w", checkpoints });

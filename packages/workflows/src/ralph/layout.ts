@@ -356,12 +356,19 @@ const ACTIVE: ReadonlySet<LoopStatus> = new Set(["running", "paused", "completin
 
 /** The status in the words of the published schema. `detail` has Holdfast's own words. */
 function publishedStatus(status: RunStatus): LoopStatusDetail {
-  const nobody = { detail: statusWord(status), reason: null, endedAt: null, pid: null, owner: null, heartbeatAt: null };
+  const unowned = {
+    detail: statusWord(status),
+    reason: null,
+    endedAt: null,
+    pid: null,
+    owner: null,
+    heartbeatAt: null,
+  };
   switch (status.kind) {
     case "running":
     case "queued": {
       const { host, label, pid, heartbeatAt } = status.holder;
-      const held = { ...nobody, owner: `${host}: ${label}`, heartbeatAt };
+      const held = { ...unowned, owner: `${host}: ${label}`, heartbeatAt };
       if (status.kind === "queued") return { ...held, pid, status: "paused" };
       const word = status.finishing && status.stopping === null ? "completing" : "running";
       return { ...held, pid: status.hostKnown ? pid : null, status: word };
@@ -369,15 +376,15 @@ function publishedStatus(status: RunStatus): LoopStatusDetail {
     case "waiting":
     case "paused":
     case "saved":
-      return { ...nobody, status: "paused" };
+      return { ...unowned, status: "paused" };
     case "crashed":
-      return { ...nobody, status: "crashed", reason: "Its process is gone" };
+      return { ...unowned, status: "crashed", reason: "Its process is gone" };
     case "done":
-      return { ...nobody, status: "completed", endedAt: status.at };
+      return { ...unowned, status: "completed", endedAt: status.at };
     case "failed":
-      return { ...nobody, status: "failed", reason: status.reason, endedAt: status.limit ? null : status.at };
+      return { ...unowned, status: "failed", reason: status.reason, endedAt: status.limit ? null : status.at };
     case "aborted":
-      return { ...nobody, status: "aborted", reason: status.reason };
+      return { ...unowned, status: "aborted", reason: status.reason };
   }
 }
 

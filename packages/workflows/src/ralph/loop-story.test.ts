@@ -26,7 +26,7 @@ const next = (options: RalphOptions, state: RalphState, milliseconds = 0): NextM
 const intervene = (state: RalphState, intervention: Intervention) =>
   reduceRalph(state, { kind: "intervened", intervention });
 
-describe("what follows", () => {
+describe("the next stage", () => {
   test("a loop iterates until the criterion holds", () => {
     const options = loop();
     expect(next(options, initialRalphState)).toEqual({ kind: "iterate", reason: "The first iteration" });
@@ -41,7 +41,7 @@ describe("what follows", () => {
     });
   });
 
-  test("a limit stops it, a raised limit lets it go on, and done at the last one is done", () => {
+  test("a limit stops it, a raised limit continues it, and done at the last one is done", () => {
     const two = loop({ maxIterations: 2 });
     const state = run(two, [{ output: red("a") }, { output: red("b") }]);
     expect(next(two, state).kind).toBe("limit");
@@ -51,14 +51,14 @@ describe("what follows", () => {
     expect([59_999, 60_000].map((time) => next(timed, state, time).kind)).toEqual(["iterate", "limit"]);
   });
 
-  test("units with few tries give up, and an answer of a person gives new ones", () => {
+  test("units with few attempts fail, and an answer of a person grants new ones", () => {
     const options = parseRalphOptions({ workflowType: "agent_task", task: "x", until: "make", attempts: 2 });
     const state = run(options, [{ output: "a" }, { output: "b" }]);
     expect(next(options, state)).toEqual({ kind: "exhausted", reason: "task did not succeed in 2 tries" });
     expect(next(options, intervene(state, { kind: "answered", at: 2, answer: "continue" })).kind).toBe("iterate");
   });
 
-  test("a task that nothing checks is done when the agent says so, and this is told", () => {
+  test("a task without a check is done when the agent reports so, and this is recorded", () => {
     const options = parseRalphOptions({ workflowType: "agent_task", task: "x" });
     expect(next(options, run(options, [{ outcome: "failed" }])).kind).toBe("iterate");
     expect(next(options, run(options, [{ said: "Done." }]))).toEqual({
@@ -103,7 +103,7 @@ describe("what follows", () => {
       });
     });
 
-    test("it asks, and after the answer looks only at what is new", () => {
+    test("it asks, and after the answer only new iterations count", () => {
       const options = loop({ onStuck: "ask" });
       const state = run(options, turns);
       expect(next(options, state).kind).toBe("ask");
@@ -139,7 +139,7 @@ describe("what follows", () => {
       expect(ralphPrompt({ ...noFeedback, options, state: tried, iteration: 8 })).not.toContain("put back");
     });
 
-    test("where the best is where it stands, going back would change nothing", () => {
+    test("if the best is the current one, a rollback would change nothing", () => {
       const options = loop({ onStuck: "rollback" });
       const stays = run(
         options,
@@ -151,7 +151,7 @@ describe("what follows", () => {
 });
 
 describe("a reflection", () => {
-  test("says what was tried, how it ended and what changed since", () => {
+  test("says what was tried, its result and the changes since", () => {
     const options = loop();
     const state = run(options, [
       { output: red("a", "b"), said: "Changed the parser.", filesChanged: 2 },
@@ -165,13 +165,13 @@ describe("a reflection", () => {
     expect(state.best).toMatchObject({ iteration: 1 });
   });
 
-  test("does not take a check that broke down for tests that pass", () => {
+  test("does not mistake a crashed check for passing tests", () => {
     const options = loop();
     const state = run(options, [{ output: red("a", "b") }, { output: "npm ERR! missing script" }]);
     expect(state.memory.at(-1)?.text).not.toContain("Now passing");
   });
 
-  test("says of a list that is not whole only what it holds", () => {
+  test("reports of an incomplete list only its content", () => {
     const options = loop();
     const many = Array.from({ length: 250 }, (_, n) => ` FAIL  m${n}`).join("\n");
     const state = run(options, [
@@ -196,7 +196,7 @@ describe("a reflection", () => {
 });
 
 describe("the prompt", () => {
-  test("of the first iteration holds the task and the criterion, and nothing that did not happen", () => {
+  test("of the first iteration has the task and the criterion only", () => {
     const prompt = ralphPrompt({ ...noFeedback, options: loop(), state: initialRalphState, iteration: 1 });
     expect(prompt.split("\n").filter((line) => line.startsWith("#"))).toEqual([
       "# Task",
@@ -208,7 +208,7 @@ describe("the prompt", () => {
     expect(prompt).toContain("iteration 1 of at most 200");
   });
 
-  test("of a later one holds the last failure, what is remembered, the best, and the warnings", () => {
+  test("of a later one has the last failure, the memory, the best, and the warnings", () => {
     const options = loop();
     const state = run(options, [
       { output: red("a"), said: "One.\n## Learnings\n- keep a" },

@@ -10,7 +10,7 @@ const config = {
   inputs: ralphOptionsJson(parseRalphOptions({ task: "x", until: ["make", "make test"], maxIterations: 7 })),
 };
 
-test("of a loop that has begun", () => {
+test("a loop that has started", () => {
   const values = reduceRecorded(initialRalphState, { kind: "begun", loopId: "ralph-x-0123abcd" });
   expect(summarizeLoop({ ...planes, config, context: { values, tokens: {} } })).toMatchObject({
     loop: "ralph-x-0123abcd",
@@ -23,13 +23,13 @@ test("of a loop that has begun", () => {
   });
 });
 
-test("looking never fails: another workflow's checkpoint, or one that cannot be read, has none", () => {
+test("never fails: another workflow's checkpoint, or an unreadable one, has no summary", () => {
   expect(summarizeLoop(emptyPlanes({ workflow: "impl" }))).toBeNull();
   expect(summarizeLoop({ ...planes, config })).toBeNull();
   expect(summarizeLoop({ ...planes, context: { values: initialRalphState, tokens: {} } })).toBeNull();
 });
 
-test("an event of the loop leaves its place alone, and what cannot be read is refused", () => {
+test("an event of the loop keeps its position, and an unreadable one is refused", () => {
   const state = { ...initialRalphState, began: "abc", pushed: "def" };
   expect(reduceRecorded(state, { kind: "begun", loopId: "ralph-x-0123abcd" })).toMatchObject({
     began: "abc",

@@ -15,7 +15,7 @@ import {
 } from "./options.ts";
 
 describe("options", () => {
-  test("what is kept of the options, parsed once more, is the same", () => {
+  test("stored options, parsed again, are the same", () => {
     const words = fc.string({ minLength: 1 }).filter((text) => text.trim() !== "");
     fc.assert(
       fc.property(
@@ -40,7 +40,7 @@ describe("options", () => {
     );
   });
 
-  test("a name that nobody reads and a value that does not fit are refused", () => {
+  test("an unknown name and an invalid value are refused", () => {
     const loop = { task: "x", until: "true" };
     expect(() => parseRalphOptions({ ...loop, pullrequest: true })).toThrow(/no option "pullrequest"/);
     expect(() => parseRalphOptions({ ...loop, pullRequest: "yes" })).toThrow(/pullRequest/);
@@ -63,7 +63,7 @@ describe("options", () => {
     expect(() => parseRalphOptions({ ...LOOP, task: "  " })).toThrow(usage());
   });
 
-  describe("what each type of workflow needs", () => {
+  describe("requirements of each type of workflow", () => {
     test("a flow has steps, whose names differ, and needs no task", () => {
       const flow = {
         workflowType: "flow_command",
@@ -89,7 +89,7 @@ describe("options", () => {
       expect(() => parseRalphOptions({ ...LOOP, skill })).toThrow(usage(/skill_execution/));
     });
 
-    test("a task may go unchecked", () => {
+    test("a task may have no check", () => {
       expect(parseRalphOptions({ workflowType: "agent_task", task: "x" }).until).toEqual([]);
       expect(() => parseRalphOptions({ workflowType: "agent_task" })).toThrow(usage());
       expect(() =>
@@ -104,13 +104,13 @@ describe("options", () => {
     ["half an iteration", { maxIterations: 1.5 }],
     ["a window of none", { memory: { capacity: 0 } }],
     ["a window of eleven", { memory: { capacity: 11 } }],
-    ["a policy of one's own", { memory: { policy: "lifo" } }],
-    ["a type of one's own", { workflowType: "loop" }],
+    ["an unknown policy", { memory: { policy: "lifo" } }],
+    ["an unknown type", { workflowType: "loop" }],
     ["an id without hex", { loopId: "ralph-fix-e5f6g7h8" }],
-    ["an id that climbs", { loopId: "ralph-../../x-a1b2c3d4" }],
+    ["an id with a path", { loopId: "ralph-../../x-a1b2c3d4" }],
     ["no weight at all", { qualityWeights: Object.fromEntries(DIMENSIONS.map((name) => [name, 0])) }],
     ["a negative weight", { qualityWeights: { validation: -1 } }],
-    ["a dimension that is not there", { qualityWeights: { beauty: 1 } }],
+    ["an unknown dimension", { qualityWeights: { beauty: 1 } }],
     ["two turns", { detection: { oscillation: 2 } }],
     ["an empty command", { until: [""] }],
     ["a model without a provider", { model: ":opus" }],
@@ -151,7 +151,7 @@ describe("options", () => {
     { requiredKeys: [] },
   );
 
-  test("what is persisted, parsed once more, gives the same options", () => {
+  test("stored options, parsed again, give the same options", () => {
     fc.assert(
       fc.property(given, fc.array(check, { minLength: 1, maxLength: 4 }), (some, until) => {
         const options = parseRalphOptions({ task: "x", until, ...some });
@@ -161,7 +161,7 @@ describe("options", () => {
     );
   });
 
-  test("hostile JSON is parsed or refused, never something else", () => {
+  test("hostile JSON is parsed or refused, never anything else", () => {
     const names = Object.keys(defaultRalphOptions);
     fc.assert(
       fc.property(fc.dictionary(fc.constantFrom(...names, "__proto__"), fc.jsonValue({ maxDepth: 3 })), (hostile) => {
@@ -179,7 +179,7 @@ describe("options", () => {
 });
 
 describe("units", () => {
-  test("a loop is one unit without a bound of its own, a task one with few tries", () => {
+  test("a loop is one unit without its own bound, a task is one with few attempts", () => {
     const loop = planUnits(parseRalphOptions({ task: "x", until: ["a", "b"] }));
     expect(loop).toMatchObject([
       { name: "loop", instructions: "x", attempts: null, checks: [{ command: "a" }, { command: "b" }] },
@@ -188,7 +188,7 @@ describe("units", () => {
     expect(task).toEqual([{ name: "task", instructions: "x", checks: [], attempts: 2 }]);
   });
 
-  test("a flow is its steps; what the whole must meet is checked after the last", () => {
+  test("a flow is its steps; the criterion of the whole is checked after the last", () => {
     const steps = [
       { name: "plan", prompt: "p" },
       { name: "build", prompt: "b", until: "make" },
@@ -213,7 +213,7 @@ describe("units", () => {
 describe("loop id", () => {
   const hex = fc.stringMatching(/^[a-f0-9]{8}$/);
 
-  test("a loop id says what the loop is for", () => {
+  test("a loop id describes the task", () => {
     expect(makeLoopId({ task: "Fix the Tests!", hex: "a1b2c3d4" })).toBe("ralph-fix-the-tests-a1b2c3d4");
   });
 
@@ -221,7 +221,7 @@ describe("loop id", () => {
     expect(makeLoopId({ task, hex: "2aee878f" })).toBe("ralph-task-2aee878f");
   });
 
-  test("whatever the task holds, the id fits the schema and a file name", () => {
+  test("for any task, the id matches the schema and is a file name", () => {
     fc.assert(
       fc.property(hostileText(80), hex, (task, digits) => {
         const id = makeLoopId({ task, hex: digits });

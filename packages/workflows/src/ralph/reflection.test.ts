@@ -57,14 +57,14 @@ describe("quality", () => {
     });
   };
 
-  describe("dimensions say what was measured and no more", () => {
-    test("an unknown output leaves the exit codes", () => {
+  describe("dimensions contain only measured values", () => {
+    test("unknown output gives only exit codes", () => {
       expect(measure({ codes: [1] })).toEqual({ ...NOTHING, validation: 0 });
       expect(measure({ codes: [0, 1] })).toEqual({ ...NOTHING, validation: 0.5 });
       expect(measure({ codes: [] })).toEqual(NOTHING);
     });
 
-    test("tests: those that pass, of those that ran and of the most that ever ran", () => {
+    test("tests: the passing ones, of those that ran and of the most that ever ran", () => {
       const tests = { passed: 6, failed: 2, skipped: 5 };
       expect(measure({ metrics: { tests }, mostTests: 12 })).toMatchObject({ completeness: 0.5, correctness: 0.75 });
       expect(measure({ metrics: { tests: { passed: 0, failed: 0, skipped: 3 } } })).toMatchObject({
@@ -72,13 +72,13 @@ describe("quality", () => {
       });
     });
 
-    test("leaving failing tests out is no progress", () => {
+    test("removing failing tests is not progress", () => {
       const before = measure({ metrics: { tests: { passed: 8, failed: 2, skipped: 0 } }, mostTests: 10 });
       const after = measure({ metrics: { tests: { passed: 4, failed: 0, skipped: 0 } }, mostTests: 10 });
       expect(Number(qualityOf(after, weights))).toBeLessThan(Number(qualityOf(before, weights)));
     });
 
-    test("complaints and tokens", () => {
+    test("problems and tokens", () => {
       expect(measure({ metrics: { errors: 10 } }).readability).toBe(0.5);
       expect(measure({ metrics: { errors: 0, warnings: 0 } }).readability).toBe(1);
       expect(measure({ tokens: 200, allowed: 100 }).efficiency).toBe(0.5);
@@ -101,7 +101,7 @@ describe("quality", () => {
       expect(DIMENSIONS.map((name) => qualityOf(one(name), weights))).toEqual([30, 25, 25, 10, 10]);
     });
 
-    test("what is missing is left out and the rest weighed anew", () => {
+    test("missing dimensions are left out and the rest is weighed again", () => {
       expect(qualityOf({ ...NOTHING, validation: 1, readability: 0 }, weights)).toBe(75);
       expect(qualityOf(NOTHING, weights)).toBeNull();
       expect(qualityOf({ ...NOTHING, validation: 1 }, { ...weights, validation: 0 })).toBeNull();
@@ -115,7 +115,7 @@ describe("quality", () => {
       readability: share,
       efficiency: share,
     });
-    test("lies between the worst and the best dimension, and rises with each", () => {
+    test("is between the worst and the best dimension, and rises with each", () => {
       fc.assert(
         fc.property(dimensions, fc.constantFrom(...DIMENSIONS), (some, name) => {
           const known = Object.values(some).filter((value) => value !== null);
@@ -140,7 +140,7 @@ describe("quality", () => {
       failing: { names: [], more: 0 },
       ...given,
     });
-    test("of equals the earliest stays, a passed one beats a better number, another unit's is no rival", () => {
+    test("of equals the earliest stays, a passed one beats a better number, another unit's does not compete", () => {
       const first = one({});
       expect(bestOf(null, first)).toEqual(first);
       expect(bestOf(first, one({ iteration: 2 }))).toBe(first);
@@ -185,18 +185,18 @@ describe("remember", () => {
       [],
     );
 
-  describe("what goes when the window is full", () => {
+  describe("eviction from a full window", () => {
     test("fifo: the oldest", () => {
       expect(numbers(all("fifo", 3, [{ signature: "a" }, {}, {}, { signature: "a" }, {}]))).toEqual([3, 4, 5]);
     });
 
-    test("recency: the one whose failure was longest not seen", () => {
+    test("recency: the one whose failure was last seen longest ago", () => {
       expect(
         numbers(all("recency", 3, [{ signature: "a" }, { signature: "b" }, { signature: "c" }, { signature: "a" }])),
       ).toEqual([1, 3, 4]);
     });
 
-    test("relevance: the one that has least to do with the present failure", () => {
+    test("relevance: the one least related to the present failure", () => {
       const story = [
         { failing: ["x", "y"] },
         { signature: "s", failing: ["q"] },
@@ -215,7 +215,7 @@ describe("remember", () => {
     learnings: fc.constantFrom([], ["l"]),
   });
 
-  test("the window is never too large, always holds the newest, is in order, and a smaller one shrinks it", () => {
+  test("the window is never too large, always has the newest, is in order, and a smaller one shrinks it", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...MEMORY_POLICIES),
@@ -234,7 +234,7 @@ describe("remember", () => {
   });
 
   describe("learnings", () => {
-    test("said again in other dress they only become younger", () => {
+    test("repeated in another wording they only become newer", () => {
       const known = mergeLearnings([], { iteration: 1, texts: ["The parser is in b.ts", "two"] });
       expect(mergeLearnings(known, { iteration: 4, texts: ["the parser is in  B.ts!"] })).toEqual([
         { iteration: 1, text: "two" },

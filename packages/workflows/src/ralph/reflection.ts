@@ -115,7 +115,7 @@ function atHand({ answer, verification, iterations }: RalphState): {
     return { answer, verification };
   throw new HoldfastError({
     code: "INTERNAL",
-    message: "A ralph run came to reflect on an iteration that was not answered and verified",
+    message: "A ralph run reached the reflection of an iteration that was not answered and verified",
   });
 }
 

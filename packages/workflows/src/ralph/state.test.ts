@@ -51,7 +51,7 @@ const turn: fc.Arbitrary<Turn> = fc.record(
 );
 
 describe("a fold of events", () => {
-  test("gives the same values from the journal as when they were recorded, and what it gives can be stored", () => {
+  test("gives the same values from the journal as when they were recorded, and its values can be stored", () => {
     fc.assert(
       fc.property(fc.array(turn, { maxLength: 8 }), (turns) => {
         const { state, events } = story(turns);
@@ -63,7 +63,7 @@ describe("a fold of events", () => {
     );
   });
 
-  test("goes on from any state in the middle to the same end", () => {
+  test("continues from any state in the middle to the same end", () => {
     fc.assert(
       fc.property(fc.array(turn, { minLength: 1, maxLength: 6 }), fc.nat(), (turns, cut) => {
         const { state, events } = story(turns);
@@ -75,7 +75,7 @@ describe("a fold of events", () => {
     );
   });
 
-  test("changes nothing that it was given", () => {
+  test("changes none of its input", () => {
     const { state, events } = story([{ output: failing("a") }]);
     for (const event of [BEGUN, ...events]) reduceRalph(deepFreeze(state), deepFreeze(event));
   });
@@ -108,13 +108,13 @@ describe("single events", () => {
     });
   });
 
-  test("an iteration that was cut off answers again, and what was verified of the old is void", () => {
+  test("an interrupted iteration answers again, and the old verification is void", () => {
     const [answered, verified] = story([{ output: "x" }]).events;
     const again = fold([answered, verified, answered].filter((event) => event !== undefined));
     expect(again).toMatchObject({ answer: { number: 1 }, verification: null, iterations: [], refused: [] });
   });
 
-  test("what was not answered cannot be verified, what was not verified cannot be reflected on", () => {
+  test("an unanswered iteration cannot be verified, an unverified one cannot be reflected on", () => {
     const [answered, verified, reflected] = story([{ output: "x" }]).events;
     for (const events of [[verified], [answered, reflected]]) {
       const state = fold(events.filter((event) => event !== undefined));
@@ -123,18 +123,18 @@ describe("single events", () => {
     }
   });
 
-  test("a unit that is done gives way to the next; its tries and failures are its own", () => {
+  test("a finished unit is followed by the next; its attempts and failures are its own", () => {
     const { state } = story([{ output: failing("a") }, { output: failing("a") }]);
     expect(state).toMatchObject({ unit: 0, tries: 2, lastFailing: { names: ["a"] }, mostTests: 10 });
     expect(story([{}], state).state).toMatchObject({ unit: 1, tries: 0, lastFailing: null, mostTests: 10 });
   });
 
-  test("a check that could not be started leaves what is known of failures", () => {
+  test("a check that could not start keeps the known failures", () => {
     const { state } = story([{ output: failing("a") }, { check: { kind: "not_started", code: null } }]);
     expect(state).toMatchObject({ lastFailing: { names: ["a"] }, tries: 2, totals: { iterations: 2, failed: 1 } });
   });
 
-  test("an intervention gives new tries, once", () => {
+  test("an intervention grants new attempts, once", () => {
     const { state } = story([{ output: "a" }, { output: "b" }]);
     const event: RalphEvent = { kind: "intervened", intervention: { kind: "answered", at: 2, answer: "continue" } };
     const after = reduceRalph(state, event);
@@ -169,11 +169,11 @@ test("a long run keeps its sums and a bounded list", () => {
   expect(long.totals).toMatchObject({ iterations: MAX_ITERATIONS + 20, tokens: 7 * (MAX_ITERATIONS + 20) });
 });
 
-describe("what was damaged", () => {
+describe("damaged data", () => {
   const { state, events } = story([{ output: failing("a"), said: "## Learnings\n- x" }, { output: failing("b") }]);
   const corrupt = expect.objectContaining({ code: "STORE_CORRUPT" });
 
-  test("every field of the state is looked at", () => {
+  test("every field of the state is checked", () => {
     for (const name of Object.keys(state)) {
       expect(() => parseRalphState({ ...state, [name]: { nonsense: true } })).toThrow(corrupt);
       const { [name]: _, ...rest }: JsonObject = state;
@@ -181,7 +181,7 @@ describe("what was damaged", () => {
     }
   });
 
-  test("any replaced value is refused or fits, never something else", () => {
+  test("any replaced value is refused or valid, never anything else", () => {
     const paths = leaves(stored(state));
     fc.assert(
       fc.property(fc.constantFrom(...paths), fc.constantFrom<Json>(null, -1, 0.5, "x", [], {}, true), (path, value) => {

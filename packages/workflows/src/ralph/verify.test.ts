@@ -31,7 +31,7 @@ describe("the exit code alone decides", () => {
     expect(read(planned, ...ended).verdict).toBe(verdict);
   });
 
-  test("only what failed has a signature and an excerpt", () => {
+  test("only a failure has a signature and an excerpt", () => {
     expect(read(1, check({ code: 0, output: "fine" }))).toMatchObject({ signature: null, checks: [{ excerpt: "" }] });
     expect(read(1, check({ kind: "not_started", code: null, output: "no such file" }))).toMatchObject({
       signature: null,
@@ -53,7 +53,7 @@ test.each([
 
 describe("a failure's signature", () => {
   const failure = "Error: expected 3 to be 4\n  at run (/work/src/a.ts:10:5)\n";
-  test("is the same whenever and wherever it ran", () => {
+  test("does not depend on time and path", () => {
     const first = signature(
       `${failure}done in 1.23s at 10:11:12 in /tmp/x1/y, thread 'a' (7666) panicked at 0xdeadbeef`,
     );
@@ -68,7 +68,7 @@ describe("a failure's signature", () => {
     expect(signature(failure.replace("10:5", "99:1"))).toBe(signature(failure));
   });
 
-  test("does not depend on the order of lines, nor on lines that tell of no failure", () => {
+  test("does not depend on the order of lines, nor on lines without a failure", () => {
     const lines = ["Error: a", "assert b failed", "expected c"];
     expect(signature(lines.join("\n"))).toBe(signature([...lines, "compiling 3 of 4"].toReversed().join("\n")));
   });
@@ -87,24 +87,24 @@ describe("a failure's signature", () => {
     ["another test", " FAIL  a > x\n Tests  1 failed (1)", " FAIL  a > y\n Tests  1 failed (1)"],
     ["a count of an unknown tool", "Error: 8 rules broken", "Error: 7 rules broken"],
     ["output of an unknown tool", "sad", "sadder"],
-  ])("tells %s", (_, before, after) => {
+  ])("differs for %s", (_, before, after) => {
     expect(signature(before)).not.toBe(signature(after));
   });
 
-  test("tells one exit code from another", () => {
+  test("differs for another exit code", () => {
     expect(signature("x", { code: 1 })).not.toBe(signature("x", { code: 2 }));
   });
 });
 
-describe("what is kept of the output", () => {
-  test("where the trouble begins, and the end", () => {
+describe("the excerpt of the output", () => {
+  test("has the first problem, and the end", () => {
     const noise = "noise\n".repeat(5_000);
     const [kept] = read(1, check({ output: `${noise} FAIL  a.test.ts > here\n${noise}Tests  1 failed (1)` })).checks;
     expect(kept?.excerpt).toContain("a.test.ts > here");
     expect(kept?.excerpt.endsWith("Tests  1 failed (1)")).toBe(true);
   });
 
-  test("secrets are not", () => {
+  test("has no secrets", () => {
     const token = `ghp_${"a1B2".repeat(9)}`;
     expect(JSON.stringify(read(1, check({ output: `error: token ${token} refused` })))).not.toContain(token);
     expect(JSON.stringify(read(1, check({ output: `FAILED a.py::t[${token}]\n1 failed in 0.1s` })))).not.toContain(
@@ -117,7 +117,7 @@ describe("what is kept of the output", () => {
     }
   });
 
-  test("it is bounded and JSON, whatever was printed", () => {
+  test("is bounded and JSON, for any output", () => {
     const hostile = fc.oneof(
       hostileText(60),
       fc.string({ maxLength: 8 }).map((s) => s.repeat(5_000)),

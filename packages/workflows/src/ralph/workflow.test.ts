@@ -13,7 +13,7 @@ describe("guard", () => {
     Object.keys(row).map((event) => ({ stage, event })),
   );
 
-  test("an iteration is counted where it is entered and nowhere else, and none beyond the limit is", () => {
+  test("an iteration is counted only when it is entered, and none beyond the limit", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...pairs),
@@ -64,14 +64,14 @@ describe("reopen", () => {
   });
 
   test.each([
-    ["nothing was held against it yet", plan("iterate", 1, 0)],
-    ["it has not begun", plan("begin", 0, 0)],
+    ["it has no evidence yet", plan("iterate", 1, 0)],
+    ["it has not started", plan("begin", 0, 0)],
     ["all of its work is done, and was not handed over", plan("fatal", 3, 3, 9, 1)],
     ["a limit is raised, not forced", plan("limit", 3, 3)],
     ["there is no iteration left", plan("fatal", 3, 3, 3)],
-  ])("as it stood: %s", (_, found) => expect(found).toBeNull());
+  ])("unchanged: %s", (_, found) => expect(found).toBeNull());
 
-  test("what gave up in its first iteration begins it anew", () => {
+  test("a loop that failed in its first iteration starts it again", () => {
     expect(plan("fatal", 1, 0)).toMatchObject({ values: { tries: 0, interventions: [] }, begins: 1 });
   });
 });

@@ -157,7 +157,7 @@ export function planForcedResume(params: {
   const reflected = (state.iterations.at(-1)?.number ?? 0) === iteration;
   const begins = stage === "fatal" || (stage === "reflect" && reflected) ? iteration + (reflected ? 1 : 0) : null;
   if (begins !== null && begins > options.maxIterations) return null;
-  // An iteration that runs anew has no findings yet.
+  // An iteration that runs again has no findings yet.
   const at = stage === "iterate" || begins === iteration ? iteration - 1 : iteration;
   if (at === 0 && begins === null) return null;
   const { tries, interventions } = at === 0 ? state : reduceRalph(state, letContinue(at));
