@@ -30,7 +30,7 @@ describe("diverge", () => {
     ["another workflow", { workflow: "crunch" }],
     ["other files", { files: ["d", "g"] }],
     ["no files", { files: [] }],
-  ])("strangers begun with %s have no common beginning, whatever came out the same", (_name, other) => {
+  ])("unrelated runs that began with %s have no common beginning, whatever results are equal", (_name, other) => {
     const a = { lineage: [{ run: "a", sequence: 1 }], steps: steps("a", "plan", "edit=1"), began };
     const b = { lineage: [{ run: "b", sequence: 1 }], steps: steps("b", "plan", "ask"), began: { ...began, ...other } };
     const first = { shared: 0, kind: "result", a: { name: "plan" }, b: { name: "plan" } };
@@ -50,7 +50,7 @@ describe("diverge", () => {
     expect(beginning({ kind: "task", text: "a" }, { kind: "task", text: "b" })).toBe("alike");
   });
 
-  test("strangers that began alike diverge at the first step of another name, or where one of them stopped", () => {
+  test("unrelated runs with an equal beginning diverge at the first step of another name, or where one of them stopped", () => {
     const a = { lineage: [{ run: "a", sequence: 1 }], steps: steps("a", "plan", "edit=1"), began };
     const b = { lineage: [{ run: "b", sequence: 1 }], steps: steps("b", "plan", "ask"), began };
     expect(findDivergence(a, b)).toMatchObject({
@@ -63,7 +63,7 @@ describe("diverge", () => {
     expect(findDivergence(a, { ...b, steps: steps("b", "plan") }).first).toMatchObject({ kind: "length", b: null });
   });
 
-  test("two forks of forks meet in the nearest run that both come from", () => {
+  test("two forks of forks have the nearest common ancestor", () => {
     const lineage = (...points: readonly string[]) =>
       points.map((point) => ({ run: point.slice(0, 1), sequence: Number(point.slice(1)) }));
     expect(commonPoint([lineage("d3", "b5", "a2"), lineage("c1", "b7", "a2")])).toEqual({ run: "b", sequence: 5 });
@@ -143,7 +143,7 @@ describe("read history", () => {
 
   const key = "a/pr";
 
-  test("steps are known by name and result, whatever they cost and however their keys are ordered", () => {
+  test("steps are identified by name and result, whatever they cost and however their keys are ordered", () => {
     const one = historyOf(["step.finished", { stageAttempt: 1, step: "edit", result: { a: 1, b: 2 }, spent: null }]);
     const other = historyOf([
       "step.finished",
@@ -155,7 +155,7 @@ describe("read history", () => {
     expect(failed.steps[0]?.digest).not.toBe(one.steps[0]?.digest);
   });
 
-  test("what differs in any two runs is no difference; what was done is", () => {
+  test("values that differ in any two runs are not a difference; finished work is", () => {
     const made = (result: JsonObject) =>
       historyOf(["step.finished", { stageAttempt: 1, step: "work", result, spent: null }]).steps[0]?.digest;
     const one = {
@@ -172,7 +172,7 @@ describe("read history", () => {
     expect(made({ ...one, at: "later" })).not.toBe(made(one));
   });
 
-  test("an effect is what it came to, with the number that the other side gave it", () => {
+  test("an effect is its outcome, with the number that the forge gave it", () => {
     const intended = [
       "effect.intended",
       { key, kind: "pull_request", target: "shop", payload: "", detail: {} },

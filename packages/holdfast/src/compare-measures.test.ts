@@ -4,7 +4,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import { checkTrails, countLines, directionOf, findBest, readMeasures } from "./compare-measures.ts";
 
 describe("count lines", () => {
-  test("lines are counted a file and in all; a binary has none", () => {
+  test("lines are counted per file and in total; a binary has none", () => {
     const file = (path: string) => ({ path, status: "modified", from: null });
     expect(countLines([file("a.ts"), file("b.png")], "3\t1\ta.ts\n-\t-\tb.png\n")).toEqual({
       files: 2,
@@ -34,7 +34,7 @@ describe("find best", () => {
   const verdict = (pass: boolean) => checkTrails([{ name: "test", pass, reason: "", files: "" }]);
   const measured = (value: number) => [{ name: "style", value }];
 
-  test("best is told for each dimension, with nothing summed up", () => {
+  test("best is determined for each dimension, without a sum", () => {
     const a = {
       ...NOTHING,
       id: "a",
@@ -58,12 +58,12 @@ describe("find best", () => {
     ]);
   });
 
-  test("a moment less is no less time: people read seconds", () => {
+  test("a difference below a second is no difference in time", () => {
     const a = { ...NOTHING, id: "a", time: { wall: 0, work: 1200 } };
     expect(findBest([a, { ...a, id: "b", time: { wall: 0, work: 1900 } }])).toEqual([]);
   });
 
-  test("a trail tells the same verdict on the same files once, and another one on them too", () => {
+  test("a trail lists the same verdict on the same files once, and another one on them too", () => {
     const said = (pass: boolean, files: string) => ({ name: "test", pass, reason: "", files });
     const trail = checkTrails([
       said(false, "x"),
@@ -75,7 +75,7 @@ describe("find best", () => {
     expect(trail.map((one) => one.trail)).toEqual([[false, false, true, false]]);
   });
 
-  test("a price that nobody knows is not the lowest", () => {
+  test("an unknown price is not the lowest", () => {
     const dear = { ...NOTHING, id: "a", spent: { tokens: 5, microUsd: 900, milliseconds: 0 } };
     const unknown = { ...NOTHING, id: "b", spent: { tokens: 5, microUsd: 0, milliseconds: 0, unpriced: 1 } };
     expect(findBest([dear, unknown])).toEqual([]);
@@ -108,7 +108,7 @@ describe("find best", () => {
     time: fc.record({ wall: fc.nat(3), work: fc.nat(3) }),
   });
 
-  test("the order of the runs does not matter, and nobody is better than itself", () => {
+  test("the order of the runs does not matter, and no run is better than itself", () => {
     fc.assert(
       fc.property(fc.uniqueArray(judged, { selector: ({ id }) => id, minLength: 2 }), fc.nat(), (runs, seed) => {
         const at = seed % runs.length;
@@ -121,7 +121,7 @@ describe("find best", () => {
 });
 
 describe("read measures", () => {
-  test("scores of impl are those of the newest review that could be read", () => {
+  test("scores of impl are those of the newest readable review", () => {
     const reviews = [
       { score: 60, scores: { faithful: 60, style: 61 } },
       { score: 80, scores: { faithful: 80, style: 81 } },
@@ -151,7 +151,7 @@ describe("read measures", () => {
     });
   });
 
-  test("any values are read, in any order of their keys, and only numbers come out", () => {
+  test("any values are accepted, in any order of their keys, and only numbers are returned", () => {
     const values = fc.dictionary(fc.constantFrom("scores", "metrics", "a", "list"), fc.jsonValue({ maxDepth: 4 }));
     fc.assert(
       fc.property(values, (given) => {

@@ -28,14 +28,14 @@ const levelOf = (seen: Partial<Observations>, name: string) =>
 const gone = { installed: false, version: null, problem: "There is no codex on PATH", hint: "Install it." };
 const out = { installed: true, version: "0.166.0", problem: "Codex is not logged in", hint: "Log in." };
 
-describe("doctor judges what was seen", () => {
-  test("all is well", () => {
+describe("doctor judges its observations", () => {
+  test("no problem", () => {
     const report = diagnose(fine);
     expect(report.ok).toBe(true);
     expect(report.checks.every((check) => check.level === "ok" && check.fix === null)).toBe(true);
   });
 
-  test("each agent has a line: ready, not installed, which is no fault, or what keeps it", () => {
+  test("each agent has a line: ready, not installed, which is not a problem, or its problem", () => {
     const line = (probe: typeof gone | typeof out) => levelOf({ agents: [{ name: "codex", probe }] }, "codex");
     expect(levelOf({}, "claude")).toMatchObject({ level: "ok", detail: "2.1.325, ready", fix: null });
     expect(line(gone)).toMatchObject({ level: "ok", detail: "not installed", fix: "Install it." });

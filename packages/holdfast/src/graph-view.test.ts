@@ -35,7 +35,7 @@ const graph: Graph = {
   states: { spec: state("complete", 0, 4), api: state("running", 4, null), db: state("failed", 4, 5, { error: "no" }) },
 };
 
-test("while somebody carries the run, what runs is running, up to now", () => {
+test("while a process executes the run, started nodes are running, up to now", () => {
   const picture = pictureGraph(graph, LIVE);
   expect(picture.batches).toEqual([["spec"], ["api", "db"], ["tests"]]);
   expect(picture.nodes.map(({ id, state: now, elapsed }) => [id, now, elapsed])).toEqual([
@@ -48,7 +48,7 @@ test("while somebody carries the run, what runs is running, up to now", () => {
   expect(picture.nodes[2]?.reason).toBe("no");
 });
 
-test("when nobody does, it is interrupted, and took as long as it was seen", () => {
+test("without a process they are interrupted, up to the last sign of life", () => {
   const picture = pictureGraph(graph, DEAD);
   expect(picture.nodes[1]).toMatchObject({
     state: "interrupted",
@@ -59,12 +59,12 @@ test("when nobody does, it is interrupted, and took as long as it was seen", () 
   expect(picture.resumePoint).toBe("api");
 });
 
-test("a node whose outcome nobody knows has no time that could be told", () => {
+test("a node of unknown outcome has no duration", () => {
   const unknown = { ...graph, states: { ...graph.states, api: state("unknown", 4, null) } };
   expect(pictureGraph(unknown, DEAD).nodes[1]).toMatchObject({ state: "unknown", elapsed: null });
 });
 
-test("the critical path is measured where it ran and reckoned where it did not", () => {
+test("the critical path is measured for finished nodes and estimated for others", () => {
   // 4 min + 16 min so far + the mean of 4, 16 and 1.
   const { criticalPath } = pictureGraph(graph, LIVE);
   expect(criticalPath).toEqual({ nodes: ["spec", "api", "tests"], milliseconds: 27 * MINUTE });
@@ -73,7 +73,7 @@ test("the critical path is measured where it ran and reckoned where it did not",
   expect(fresh.elapsed).toBeNull();
 });
 
-test("a whole graph took from its first start to its last end, clocks set back or not", () => {
+test("a whole graph took from its first start to its last end, whatever the clock did", () => {
   const over = {
     ...graph,
     states: { ...graph.states, api: state("complete", 4, 9), tests: state("skipped", null, 5) },
@@ -83,17 +83,17 @@ test("a whole graph took from its first start to its last end, clocks set back o
   expect(pictureGraph(odd, LIVE).nodes[0]?.elapsed).toEqual({ milliseconds: 0, kind: "whole" });
 });
 
-test("a start counts also after a replay", () => {
+test("a start also counts after a replay", () => {
   const replayed = { ...graph, states: { spec: { ...state("complete", 0, 4), tries: 2 } } };
   expect(pictureGraph(replayed, LIVE).nodes.map(({ attempts }) => attempts)).toEqual([3, 0, 0, 0]);
 });
 
-test("approvals that hold something back are told", () => {
+test("approvals that block a node are listed", () => {
   const edge = { from: "db", to: "tests", type: "approval", by: "qa", approvedAt: null } as const;
   expect(pictureGraph({ ...graph, edges: [edge] }, LIVE).approvals).toEqual([{ from: "db", to: "tests", by: "qa" }]);
 });
 
-test("a graph that cannot be run can be looked at", () => {
+test("an invalid graph can be shown", () => {
   const ring = sampleGraph([sampleNode("a", ["b"]), sampleNode("b", ["a"]), sampleNode("c", ["ghost"])]);
   const picture = pictureGraph(ring, LIVE);
   expect(picture.batches).toEqual([["a", "b", "c"]]);
@@ -105,7 +105,7 @@ test("a graph that cannot be run can be looked at", () => {
   expect([twins.nodes.length, twins.problems]).toEqual([1, ["two nodes are called a"]]);
 });
 
-test("every node is in one batch and counted once, on the path at most once a batch", () => {
+test("every node is in one batch and counted once, on the path at most once per batch", () => {
   const statuses = fc.constantFrom<NodeStatus>(
     "pending",
     "queued",

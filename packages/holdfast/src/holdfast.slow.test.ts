@@ -19,8 +19,8 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
 });
 
-describe("values alone", () => {
-  test("what is saved comes back, frozen, and later changes to the object change nothing", async () => {
+describe("values only", () => {
+  test("saved values are returned frozen, and later changes of the object change nothing", async () => {
     const { holdfast } = await library();
     const run = await holdfast.createRun({ id: "r" });
     const values = { page: 1, found: ["a"] };
@@ -33,7 +33,7 @@ describe("values alone", () => {
     expect(Object.isFrozen(latest?.planes.context.values["found"])).toBe(true);
   });
 
-  test("what a save does not give is carried over from the newest checkpoint", async () => {
+  test("planes that a save does not give are taken from the newest checkpoint", async () => {
     const { holdfast } = await library();
     const run = await holdfast.createRun({ id: "r" });
     await run.save({ values: { a: 1 }, tokens: { input: 5 }, stage: "impl", iteration: 1, score: 70 });
@@ -46,7 +46,7 @@ describe("values alone", () => {
     expect((await run.get(2)).planes.context.values).toEqual({ a: 1 });
   });
 
-  test("planes that the caller keeps and changes are not carried over changed", async () => {
+  test("planes that the caller changes later are not taken over with the change", async () => {
     const { holdfast } = await library();
     const run = await holdfast.createRun({ id: "r" });
     const extensions = { team: { members: ["a"] } };
@@ -56,7 +56,7 @@ describe("values alone", () => {
     expect((await run.latest())?.planes.extensions).toEqual({ team: { members: ["a"] } });
   });
 
-  test("saves that overlap all commit, in the order of the calls", async () => {
+  test("overlapping saves all commit, in the order of the calls", async () => {
     const { holdfast } = await library();
     const run = await holdfast.createRun({ id: "r" });
     const saved = await Promise.all(Array.from({ length: 20 }, (_, n) => run.save({ values: { n }, tokens: {} })));
@@ -67,7 +67,7 @@ describe("values alone", () => {
     expect(all).toEqual(Array.from({ length: 20 }, (_, n) => 20 - n));
   });
 
-  test("of saves that overlap, the later carries over from the earlier", async () => {
+  test("of overlapping saves, the later takes planes from the earlier", async () => {
     const { holdfast } = await library();
     const run = await holdfast.createRun({ id: "r" });
     await run.save({ values: { a: 1 } });
@@ -78,7 +78,7 @@ describe("values alone", () => {
     });
   });
 
-  test("a save that is refused leaves the next one what was there before", async () => {
+  test("after a refused save the next one starts from the earlier state", async () => {
     const { holdfast } = await library();
     const run = await holdfast.createRun({ id: "r" });
     await run.save({ values: { a: 1 } });
@@ -92,7 +92,7 @@ describe("values alone", () => {
     expect((await run.latest())?.planes.context.values).toEqual({ a: 1 });
   });
 
-  test("options that nobody reads are refused", async () => {
+  test("unknown options are refused", async () => {
     const { holdfast, folder } = await library();
     const run = await holdfast.createRun();
     const calls: (() => Promise<unknown>)[] = [
@@ -105,7 +105,7 @@ describe("values alone", () => {
     for (const call of calls) await expect(call()).rejects.toMatchObject({ code: "USAGE" });
   });
 
-  test("one writer a run: another handle is refused until the first lets go", async () => {
+  test("one writer per run: another handle is refused until the first releases", async () => {
     const { holdfast, folder } = await library();
     const run = await holdfast.createRun({ id: "r" });
     await run.save({ values: {} });
@@ -119,7 +119,7 @@ describe("values alone", () => {
     expect((await run.latest())?.planes.context.values).toEqual({ b: 1 });
   });
 
-  test("restoring brings values back; what was spent stays spent", async () => {
+  test("a restore returns the values; spending stays spent", async () => {
     const { holdfast } = await library();
     const run = await holdfast.createRun({ id: "r" });
     await run.save({ values: { a: 1 }, stage: "impl" });
@@ -138,7 +138,7 @@ describe("values alone", () => {
     expect(now?.position).toMatchObject({ stage: "impl", budget: { spent: { microUsd: 20 } } });
   });
 
-  test("addresses: run, sequence, latest, tag; a slip gets the nearest guess", async () => {
+  test("addresses: run, sequence, latest, tag; a typo gets the nearest suggestion", async () => {
     const { holdfast } = await library();
     const run = await holdfast.createRun({ id: "fix-login" });
     for (const n of [1, 2, 3]) await run.save({ values: { n } });
@@ -166,7 +166,7 @@ describe("values alone", () => {
     expect((await problems(holdfast)).at(-1)).toMatchObject({ ok: true });
   });
 
-  test("gc keeps the newest that is not damaged, however many damaged ones are newer", async () => {
+  test("gc keeps the newest intact one, however many damaged ones are newer", async () => {
     const { holdfast } = await library(undefined, AT_ONCE);
     const run = await holdfast.createRun({ id: "r" });
     for (const n of Array.from({ length: 9 }, (_, i) => i)) await run.save({ values: { n }, trigger: "automatic" });
@@ -176,7 +176,7 @@ describe("values alone", () => {
     expect((await run.latest())?.sequence).toBe(4);
   });
 
-  test("a store that is not there is said to be absent; one whose database is gone is said to be missing", async () => {
+  test("an absent store is reported as absent; one without its database is reported as missing", async () => {
     const folder = temporaryFolder();
     await expect(openHoldfast({ store: join(folder, "no"), cwd: folder, create: false })).rejects.toMatchObject({
       code: "STORE_ABSENT",
@@ -192,7 +192,7 @@ describe("values alone", () => {
 });
 
 describe("with a worktree", () => {
-  test("files and values go back together, and forth again", async () => {
+  test("files and values are restored together, and restored again", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     repo.write("new.txt", "untracked");
@@ -214,7 +214,7 @@ describe("with a worktree", () => {
     expect((await run.summary()).unfinishedRestore).toBeNull();
   });
 
-  test("one path goes back, the rest and the position stay", async () => {
+  test("one path is restored, the rest and the position stay", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     repo.write("b.txt", "b1");
@@ -227,7 +227,7 @@ describe("with a worktree", () => {
     expect((await run.latest())?.planes.context.values).toEqual({ step: 2 });
   });
 
-  test("a plan that is not true any more is refused, and nothing changes", async () => {
+  test("an outdated plan is refused, and nothing changes", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();
@@ -240,7 +240,7 @@ describe("with a worktree", () => {
     expect(repo.read("a.txt")).toBe("one\n");
   });
 
-  test("a restore that was cut off is shown, and done again it completes", async () => {
+  test("an interrupted restore is shown, and a repeated one completes it", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();
@@ -257,12 +257,12 @@ describe("with a worktree", () => {
     expect(repo.read("a.txt")).toBe("one\n");
   });
 
-  test("a fork has its own worktree with the same bytes; done again it is the same fork", async () => {
+  test("a fork has its own worktree with the same bytes; the same call returns the same fork", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     repo.write("new.txt", "untracked");
     await run.save({ values: { step: 1 } });
-    repo.write("a.txt", "goes on");
+    repo.write("a.txt", "continues");
     const fork = await run.fork({ sequence: 1, id: "other" });
     const again = await run.fork({ sequence: 1, id: "other" });
     expect(again.id).toBe("other");
@@ -273,13 +273,13 @@ describe("with a worktree", () => {
     expect((await run.get(1)).tree).toBe((await fork.latest())?.tree);
     writeFileSync(join(root, "a.txt"), "another way");
     await fork.save({ values: { step: 2 } });
-    expect(repo.read("a.txt")).toBe("goes on");
+    expect(repo.read("a.txt")).toBe("continues");
     const { files, values } = await holdfast.diff({ from: "r@1", to: "other@2", format: "names" });
     expect(files?.files).toMatchObject([{ path: "a.txt", status: "modified" }]);
     expect(values).toEqual([{ path: "/context/values/step", from: 1, to: 2 }]);
   });
 
-  test("a repository without any commit can be forked too, and has a worktree made for a new run", async () => {
+  test("a repository without any commit can be forked too, and a new run gets a worktree", async () => {
     const { holdfast, repo } = await repository({ commits: false });
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     repo.write("a.txt", "before the first commit");
@@ -293,7 +293,7 @@ describe("with a worktree", () => {
     expect((await problems(holdfast)).at(-1)).toMatchObject({ ok: true });
   });
 
-  test("gc keeps a fork's parent, the only copy of replaced files, and commits nobody else has", async () => {
+  test("gc keeps a fork's parent, the only copy of replaced files, and commits that no other ref has", async () => {
     const { holdfast, repo } = await repository(AT_ONCE);
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     const save = async () => await run.save({ trigger: "automatic" });
@@ -330,7 +330,7 @@ describe("with a worktree", () => {
     expect((await problems(holdfast)).at(-1)).toMatchObject({ ok: true });
   });
 
-  test("verify names a checkpoint whose git objects are gone, and quarantine passes over it", async () => {
+  test("verify names a checkpoint whose git objects are missing, and quarantine skips it", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();
@@ -367,7 +367,7 @@ describe("with a worktree", () => {
     }
   });
 
-  test("verify goes on where a snapshot's commit is damaged, and names it", async () => {
+  test("verify continues after a damaged commit of a snapshot, and names it", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();
@@ -405,7 +405,7 @@ describe("with a worktree", () => {
     );
   });
 
-  test("a path that is nowhere is refused, not restored in silence", async () => {
+  test("a path that exists nowhere is refused, not silently restored", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     repo.write("dir/b.txt", "b");
@@ -424,20 +424,17 @@ describe("with a worktree", () => {
     expect((await other.latest())?.tree).toBe((await run.latest())?.tree);
   });
 
-  test.each(["", "oth"])(
-    "a fork that was killed while it wrote down its owner (%j) can be completed",
-    async (owner) => {
-      const { holdfast, repo } = await repository();
-      const run = await holdfast.createRun({ id: "r", workspace: "here" });
-      await run.save();
-      const path = join(repo.root, "../repo-worktrees/other");
-      repo.git("worktree", "add", "-q", "--no-checkout", "-b", "holdfast/other", path);
-      writeFileSync(repo.path(".git/worktrees/other/holdfast-making"), "");
-      writeFileSync(repo.path(".git/worktrees/other/holdfast-run"), owner);
-      const other = await run.fork({ sequence: 1, id: "other" });
-      expect((await other.latest())?.tree).toBe((await run.latest())?.tree);
-    },
-  );
+  test.each(["", "oth"])("a fork that was killed while it recorded its owner (%j) can be completed", async (owner) => {
+    const { holdfast, repo } = await repository();
+    const run = await holdfast.createRun({ id: "r", workspace: "here" });
+    await run.save();
+    const path = join(repo.root, "../repo-worktrees/other");
+    repo.git("worktree", "add", "-q", "--no-checkout", "-b", "holdfast/other", path);
+    writeFileSync(repo.path(".git/worktrees/other/holdfast-making"), "");
+    writeFileSync(repo.path(".git/worktrees/other/holdfast-run"), owner);
+    const other = await run.fork({ sequence: 1, id: "other" });
+    expect((await other.latest())?.tree).toBe((await run.latest())?.tree);
+  });
 
   test.each(["empty", "absent"])(
     "a fork that was killed in `git worktree add` (commondir %s) can be completed",
@@ -456,7 +453,7 @@ describe("with a worktree", () => {
     },
   );
 
-  test("a fork or a run that can have no worktree is refused before it is made", async () => {
+  test("a fork or a run that cannot have a worktree is refused before it is created", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();
@@ -476,7 +473,7 @@ describe("with a worktree", () => {
     expect((await (await run.fork({ sequence: 1, id: "taken" })).latest())?.tree).toBe((await run.latest())?.tree);
   });
 
-  test("a run whose worktree is gone saves and restores nothing in silence; a fork brings its files back", async () => {
+  test("a run whose worktree is missing saves and restores nothing silently; a fork restores its files", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();
@@ -505,7 +502,7 @@ describe("with a worktree", () => {
     expect(readFileSync(join(moved, "a.txt"), "utf8")).toBe("one\n");
   });
 
-  test("a merge under way is told before anything is written", async () => {
+  test("a merge in progress is reported before anything is written", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();
@@ -514,7 +511,7 @@ describe("with a worktree", () => {
     expect((await run.list()).length).toBe(1);
   });
 
-  test("@7 is refused where it could mean several runs", async () => {
+  test("@7 is refused if it could mean several runs", async () => {
     const { holdfast } = await repository();
     await (await holdfast.createRun({ id: "one", workspace: "here" })).save();
     expect((await holdfast.resolve("@1")).run).toBe("one");
@@ -523,7 +520,7 @@ describe("with a worktree", () => {
     expect((await holdfast.resolveRun()).id).toBe("two");
   });
 
-  test("whoever comes second waits a little, and is then told who holds the run", async () => {
+  test("a second writer waits a little, and then gets an error with the owner of the run", async () => {
     const { holdfast, repo } = await repository();
     const run = await holdfast.createRun({ id: "r" });
     await run.save();
@@ -534,7 +531,7 @@ describe("with a worktree", () => {
     expect(await waiting).toMatchObject({ sequence: 2 });
   });
 
-  test("a look leaves no ref behind", async () => {
+  test("a read leaves no ref behind", async () => {
     const { holdfast } = await repository();
     const run = await holdfast.createRun({ id: "r", workspace: "here" });
     await run.save();

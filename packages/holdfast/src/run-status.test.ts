@@ -9,7 +9,7 @@ import { EMPTY_SUMMARY, graphNow, graphTimes, isWrittenByHolder, reduceSummary }
 
 describe("run status", () => {
   const AT = "2026-11-15T12:00:00.000Z";
-  test("the journal alone tells stage, scores and last action", () => {
+  test("the journal alone gives stage, scores and last action", () => {
     const entries = [
       { kind: "stage.entered", body: { stageAttempt: 1, stage: "impl", iteration: 1 } },
       { kind: "step.started", body: { stageAttempt: 1, step: "agent", files: true, estimate: null } },
@@ -47,7 +47,7 @@ describe("run status", () => {
     });
   });
 
-  test("bodies that lack fields are looked at, not stumbled over", () => {
+  test("bodies without optional fields are accepted", () => {
     for (const kind of [
       "stage.entered",
       "stage.ended",
@@ -88,7 +88,7 @@ describe("run graph", () => {
     expect([isWrittenByHolder({ epoch: 0 }), isWrittenByHolder({ epoch: 1 })]).toEqual([false, true]);
   });
 
-  test("the journal since the checkpoint is counted; where it cannot be read, the checkpoint is shown", async () => {
+  test("the journal since the checkpoint is included; if it cannot be read, the checkpoint is shown", async () => {
     await using holdfast = await openHoldfast({ pretend: true });
     const run = await holdfast.createRun({ id: "r" });
     const graph: Graph = sampleGraph([sampleNode("a")]);

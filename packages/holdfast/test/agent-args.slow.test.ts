@@ -50,7 +50,7 @@ describe(`a limit in agents.args, by seed ${SEED}`, () => {
     const found = findRealAgent(name);
     const why = found.kind === "absent" ? ` (${found.why})` : "";
     test.skipIf(found.kind === "absent")(
-      `the real ${name} keeps it with --yolo, also when its session goes on${why}`,
+      `the real ${name} keeps it with --yolo, also in a resumed session${why}`,
       { timeout: 600_000 },
       async ({ onTestFinished }) => {
         const steps = [{ tool: shell("touch written") }, { text: "Done." }];

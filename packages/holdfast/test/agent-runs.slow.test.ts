@@ -63,7 +63,7 @@ afterAll(() => holdfast.remove());
 for (const { name, model, found, open, shell, slow, isThere, counted } of sampleBySeed(AGENTS, 1)) {
   const why = found.kind === "absent" ? ` (${found.why})` : "";
   test.skipIf(found.kind === "absent")(
-    `an issue becomes one pull request by the real ${name}, Holdfast being killed in a tool call${why}`,
+    `an issue becomes one pull request by the real ${name}, with Holdfast killed in a tool call${why}`,
     { timeout: 600_000 },
     async ({ onTestFinished }) => {
       const forge = createLocalForgeScene();
@@ -139,7 +139,7 @@ async function openRun({ open }: Pick<RealAgent, "open">, script: ModelScript, l
 for (const { name, real } of sampleBySeed([REAL_PI, REAL_COPILOT, REAL_OPENCODE].map(named), 1, "counted")) {
   const found = findRealAgent(name);
   test.skipIf(found.kind === "absent")(
-    `what a call of the real ${name} took that died with Holdfast is counted, or unknown and held; never 0`,
+    `usage of a call of the real ${name} that died with Holdfast is counted, or unknown and reserved; never 0`,
     { timeout: 900_000 },
     async ({ onTestFinished, annotate }) => {
       const place = await openRun(real, scriptFor(real.shell(commandFor(600)), true), onTestFinished);

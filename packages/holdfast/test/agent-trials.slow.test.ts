@@ -60,7 +60,7 @@ describe(`holdfast agents test, by seed ${SEED}`, () => {
     const why = found.kind === "absent" ? ` (${found.why})` : "";
     const real = test.skipIf(found.kind === "absent");
 
-    real(`the real ${tried.name} writes what it was asked for, and the cost is told${why}`, LIMIT, async (context) => {
+    real(`the real ${tried.name} writes the requested file, and the cost is reported${why}`, LIMIT, async (context) => {
       const scene = await tried.open({ script: { rules: [] }, later: context.onTestFinished });
       scene.server.play(obedient(scene, tried.shell));
       const cwd = scratchDirectory(context.onTestFinished);

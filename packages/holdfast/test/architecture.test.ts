@@ -166,12 +166,12 @@ test.each([
   expect(builtStates({ package: "core", path, code })).toHaveLength(count);
 });
 
-test("a session assigns its state where it is made, moved on and taken back", () => {
+test("a session assigns its state where it is created, advanced and taken back", () => {
   const session = product.find((file) => file.package === "core" && file.path === "run-session.ts");
   expect(session?.code.match(/this\.#state = /g)).toHaveLength(3);
 });
 
-test("an import is seen however it is written", () => {
+test("an import is found in any spelling", () => {
   const code = `import a from "./a.ts"; import type { B } from './b.ts'; export * from "./c.ts"; import "./d.ts";
     const e = import("./e.ts"); type F = import("./f.ts").F; // from "./no.ts"`;
   expect(importsOf(code)).toEqual(["./a.ts", "./b.ts", "./c.ts", "./d.ts", "./e.ts", "./f.ts"]);

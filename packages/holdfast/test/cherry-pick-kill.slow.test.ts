@@ -10,7 +10,7 @@ const CHILDREN = join(import.meta.dirname, "../../test-support/src/store-process
 const LAST_FEW = 10;
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
-test("killed anywhere, what was there is there or in a checkpoint, and the same cherry-pick again completes it", async () => {
+test("killed anywhere, existing files are on disk or in a checkpoint, and the same cherry-pick completes it", async () => {
   const scene = await createCherryPickRuns({
     "src/a.txt": "one\n",
     "src/b.txt": "two\n",

@@ -20,7 +20,7 @@ async function positionWith(
   return { ...position, stage: "work", stageAttempt: { ...position.stageAttempt, number: 1, ...stageAttempt } };
 }
 
-test("content, modes, links, binaries, odd names and deletions come over, and only what was asked for", async () => {
+test("content, modes, links, binaries, odd names and deletions are copied, and only the requested paths", async () => {
   const scene = await start();
   const { ours, theirs } = scene;
   theirs.write("src/a.txt", "theirs\n");
@@ -59,7 +59,7 @@ test("content, modes, links, binaries, odd names and deletions come over, and on
   expect(ours.files()).toEqual(before);
 });
 
-test("patterns reach over both sides, so that what is gone there goes here", async () => {
+test("patterns match on both sides, so that a file that is missing there is removed here", async () => {
   const scene = await start();
   rmSync(join(scene.theirs.root, "src/b.txt"));
   scene.theirs.write("src/deep/c.txt", "three\n");
@@ -96,7 +96,7 @@ describe("refused, with nothing changed", () => {
     expect(readFileSync(join(scene.ours.root, "src/a.txt"), "utf8")).toBe("by a person\n");
   });
 
-  test("an edit that is already what is to be taken is none", async () => {
+  test("an edit that equals the picked content is not one", async () => {
     const scene = await start();
     for (const side of [scene.theirs, scene.ours]) side.write("src/a.txt", "theirs\n");
     scene.theirs.write("src/b.txt", "theirs\n");
@@ -125,7 +125,7 @@ describe("refused, with nothing changed", () => {
     expect(existsSync(join(outside, "x.txt"))).toBe(false);
   });
 
-  test("a link that leads out of the worktree; forced, it is taken as it is", async () => {
+  test("a link that leads out of the worktree; forced, it is copied as a link", async () => {
     const scene = await start();
     symlinkSync("../../secret", join(scene.theirs.root, "src/out"));
     symlinkSync("../keep.txt", join(scene.theirs.root, "src/in"));
@@ -140,7 +140,7 @@ describe("refused, with nothing changed", () => {
       await expect(scene.plan(path), path).rejects.toMatchObject({ code: "USAGE" });
   });
 
-  test("a run in the middle of a step, whose files go back when it is resumed", async () => {
+  test("a run in the middle of a step, whose files are put back when it is resumed", async () => {
     const scene = await start();
     scene.theirs.write("src/a.txt", "theirs\n");
     await scene.theirs.handle.save();
@@ -168,8 +168,8 @@ describe("refused, with nothing changed", () => {
     };
     await begin("ours@1");
     await expect(scene.plan("src")).rejects.toEqual(refusal("RESTORE_REFUSED", "A restore of ours@1 began"));
-    await begin("ours@3", "somebody@4");
-    await expect(scene.plan("src")).rejects.toEqual(refusal("RESTORE_REFUSED", "Another cherry-pick", "somebody@4"));
+    await begin("ours@3", "other@4");
+    await expect(scene.plan("src")).rejects.toEqual(refusal("RESTORE_REFUSED", "Another cherry-pick", "other@4"));
   });
 
   test("while another process holds the run", async () => {
@@ -189,7 +189,7 @@ describe("refused, with nothing changed", () => {
   });
 });
 
-test("a call that resumes its session goes back no further than the cherry-pick", async () => {
+test("a call that resumes its session is not restored to before the cherry-pick", async () => {
   const scene = await start();
   scene.theirs.write("src/a.txt", "theirs\n");
   await scene.theirs.handle.save();

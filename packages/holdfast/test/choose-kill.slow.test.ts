@@ -10,7 +10,7 @@ import { chanceOf, isFullRun, sample, suiteSeed } from "./faults/harness/seed.ts
 const DIE_AT = new URL("../../test-support/src/store-processes/die-at.ts", import.meta.url).href;
 vi.setConfig({ testTimeout: isFullRun() ? 3_600_000 : 240_000 });
 
-test("killed at any write, a choice is made or is not, there are never two winners, and the same command again makes it", async () => {
+test("killed at any write, a choice is made or not, there are never two winners, and the same command makes it", async () => {
   const { ours, theirs, repo, holdfast } = await createCherryPickRuns({ "a.txt": "one\n" });
   theirs.write("a.txt", "two\n");
   await theirs.handle.save();

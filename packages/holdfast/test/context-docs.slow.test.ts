@@ -25,7 +25,7 @@ describe("the examples print what their comments say", () => {
     expect(code).toMatch(/assert|console/);
   });
 
-  test("the first, started again, resumes where it stopped", () => {
+  test("the first, started again, resumes from its last version", () => {
     const run = place(blocks[0] ?? "");
     expect([...run(), ...run()]).toEqual(["1 { page: 1 }", "2 { page: 2 }"]);
   });

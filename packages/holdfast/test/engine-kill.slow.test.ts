@@ -87,7 +87,7 @@ test("killed with SIGKILL before or after any commit and resumed: the same end, 
     const where = `HOLDFAST_SEED=${seed}, ${moment} commit ${at} of ${commits}`;
     expect([where, await place.kill(at, moment)]).toEqual([where, "SIGKILL"]);
     const before = await readFinished(place);
-    const told = place.outside.lines().length;
+    const done = place.outside.lines().length;
     expect((await place.carry()).outcome).toMatchObject({ kind: "done" });
     const end = await readEnd(place);
     expect({ ...end, finished: end.finished.toSorted() }).toEqual({
@@ -95,7 +95,7 @@ test("killed with SIGKILL before or after any commit and resumed: the same end, 
       finished: expected.finished.toSorted(),
     });
     const lines = place.outside.lines();
-    const again = lines.slice(told).filter((line) => before.includes(line));
+    const again = lines.slice(done).filter((line) => before.includes(line));
     expect([where, again]).toEqual([where, []]);
     expect(lines.filter((line) => line.startsWith("effect"))).toEqual(["effect 1"]);
   };

@@ -121,8 +121,8 @@ test("impl: no prompt has hostile text outside of a fence", async () => {
     ],
   });
   expect(end).toBe("done");
-  const told = [...DISCUSSED, "template", "summary"];
-  const sources = ["title", "body", ...told, "diff", "file-name", "gate", "output", "commit-report", "finding"];
+  const texts = [...DISCUSSED, "template", "summary"];
+  const sources = ["title", "body", ...texts, "diff", "file-name", "gate", "output", "commit-report", "finding"];
   assertFenced(prompts, [...sources, "unreadable-review"]);
   expect(prompts.some((prompt) => prompt.includes("conflict marks"))).toBe(true);
   expect(new Set(prompts.map((prompt) => prompt.split("\n")[0])).size).toBe(prompts.length);
@@ -214,7 +214,7 @@ test("crunch: no prompt has hostile text outside of a fence", async () => {
   assertFenced(prompts, [...words, "choice", "delivered", "title", "body", ...DISCUSSED, "file-name", "diff"]);
 });
 
-test("a nonce is a call's own, and a seed makes the same ones again", async () => {
+test("a nonce belongs to one call, and a seed makes the same ones again", async () => {
   const answers = [
     {
       when: { role: "impl" },

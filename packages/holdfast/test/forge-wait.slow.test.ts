@@ -34,9 +34,9 @@ test.each(sampleBySeed(FAILURES, 1))(
   "%s: exit 7 until the time that it gives, then resume continues",
   async (_name, effect) => {
     const { scene, run } = await begin(effect());
-    const parked = await run("run", "1", "--no-review", "--agent");
-    expect(parked.status, parked.stdout + parked.stderr).toBe(7);
-    expect(parked.stdout).toContain("Waiting for the forge issue-1");
+    const waiting = await run("run", "1", "--no-review", "--agent");
+    expect(waiting.status, waiting.stdout + waiting.stderr).toBe(7);
+    expect(waiting.stdout).toContain("Waiting for the forge issue-1");
     expect(scene.repository.pulls).toEqual([]);
     const { status } = JSON.parse((await run("--json", "status", "1")).stdout).run;
     expect(status).toMatchObject({ kind: "waiting", for: "forge", until: expect.any(String) });

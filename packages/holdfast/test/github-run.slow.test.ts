@@ -105,9 +105,9 @@ test.skipIf(gh.skip)(
     expect(repository.pulls).toHaveLength(1);
     const tip = await scene.tip("holdfast/issue-1");
     expect(scene.remote.bare.git("show", `${tip}:answer.txt`)).toBe("43\n");
-    const told = readFileSync(await promptOf(place.options.cwd), "utf8");
-    expect(told).toContain("ada:\nNearly.\n\nanswer.txt:1: One more.");
-    expect(told.match(/^.*(?:English|French|Latin).*$/gm)).toEqual([
+    const prompt = readFileSync(await promptOf(place.options.cwd), "utf8");
+    expect(prompt).toContain("ada:\nNearly.\n\nanswer.txt:1: One more.");
+    expect(prompt.match(/^.*(?:English|French|Latin).*$/gm)).toEqual([
       "- > In English.",
       "+ > In French.",
       "+ > And in Latin.",

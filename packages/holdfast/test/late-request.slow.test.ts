@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 describe.skipIf(gh.skip)(`a run killed while a request is under way, through ${gh.name}`, () => {
-  test("whose program outlives us: an issue, a comment, a label and a pull request are not sent later, and made once", async () => {
+  test("whose program outlives Holdfast: an issue, a comment, a label and a pull request are not sent later, and created once", async () => {
     const place = await createPlace();
     // Nothing that was sent is late here, so nothing need be waited for.
     writeFileSync(place.at("waited"), "");
@@ -46,7 +46,7 @@ describe.skipIf(gh.skip)(`a run killed while a request is under way, through ${g
     expect(place.done()).toEqual({ issues: 2, comments: 1, labelled: 1, pulls: 1 });
   });
 
-  test("on which the server acts late, when it was looked for and not there: each of them is waited for and adopted", async () => {
+  test("on which the server acts late, after the look-up: each of them is waited for and adopted", async () => {
     const place = await createPlace();
     const { faults, asked } = place.server;
     const late = REQUESTS.map(({ sent }) => ({ sent, ...Promise.withResolvers<void>() }));
@@ -93,11 +93,11 @@ async function createPlace() {
     hold(typed: string): string {
       holds += 1;
       const [once, held] = [path(`once-${holds}`), path(`held-${holds}`)];
-      const told = `echo $$ > ${held}.new; mv ${held}.new ${held}`;
+      const hold = `echo $$ > ${held}.new; mv ${held}.new ${held}`;
       const wait = `while [ ! -e ${path("go")} ]; do [ -d ${folder} ] || exit 1; sleep 0.05; done`;
       const pattern = typed.replaceAll(" ", "\\ ");
       rmSync(program);
-      write(`case "$*" in ${pattern}) if mkdir ${once} 2>/dev/null; then ${told}; ${wait}; fi;; esac\n`);
+      write(`case "$*" in ${pattern}) if mkdir ${once} 2>/dev/null; then ${hold}; ${wait}; fi;; esac\n`);
       return held;
     },
     start: () => spawn(process.execPath, ["--no-warnings", CHILD, folder, program], { env, stdio: "inherit" }),

@@ -30,8 +30,8 @@ describe("an agent that changes the user's main checkout", () => {
     const done = await place.run("resume", "1");
     expect(done, JSON.stringify(done, null, 2)).toMatchObject({ status: 0 });
     const { entries } = await place.json("events", "issue-1", "--limit", "all");
-    const parked = entries.filter((entry: { readonly kind: string }) => entry.kind === "run.waiting");
-    expect(parked).toHaveLength(1);
+    const waiting = entries.filter((entry: { readonly kind: string }) => entry.kind === "run.waiting");
+    expect(waiting).toHaveLength(1);
   });
 
   test("HEAD that it moves is shown; where changes are only reported, the run is done at once", async () => {

@@ -134,7 +134,7 @@ test("every program that a module starts by its path is in it, for the library a
   expect(wanted.filter((path) => !shipped.includes(path))).toEqual([]);
 });
 
-test("its package.json says what it is, and no host that does not exist", () => {
+test("its package.json describes it, and names no host that does not exist", () => {
   const { name, version, description, keywords, license, author, bin, exports, engines } = manifest();
   expect({ name, license, bin }).toEqual({
     name: "holdfast",

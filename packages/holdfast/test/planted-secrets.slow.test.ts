@@ -107,66 +107,54 @@ test("there are thirty of them, and no two are the same", () => {
   expect(new Set(planted.map(([, value]) => value)).size).toBe(planted.length);
 });
 
-test(
-  "thirty planted secrets are nowhere but in the file, which restores byte for byte",
-  { timeout: 600_000 },
-  async () => {
-    const place = await makePlace("whole");
-    const done = await place.run({ writesFile: true }, "run", "1");
-    // The file would be published with the commit: the push waits for the user.
-    expect(done.status, done.stdout + done.stderr).toBe(4);
-    expect(done.stdout + done.stderr).toMatch(/secret\.txt:1 \(PyPI token/);
-    expect(await place.git("ls-remote", "origin", "refs/heads/holdfast/*")).toBe("");
-    const screens = [
-      done,
-      await place.run({}, "status", "issue-1"),
-      await place.run({}, "--json", "events", "issue-1"),
-    ];
-    screens.push(
-      await place.run({}, "output", "issue-1"),
-      await place.run({}, "diff", "issue-1"),
-      await place.run({}, "--json", "show", "issue-1"),
-    );
-    for (const { stdout, stderr } of screens) place.expectClean("the terminal", stdout + stderr);
-    expect(done.stdout + done.stderr).toMatch(/looks like a secret/);
-    await place.expectCleanStore();
-    place.expectClean("the prompts", readFileSync(place.prompts, "utf8"));
-    expect(readFileSync(place.prompts, "utf8")).toMatch(/\*\*\*/);
+test("thirty planted secrets are only in the file, which restores byte for byte", { timeout: 600_000 }, async () => {
+  const place = await makePlace("whole");
+  const done = await place.run({ writesFile: true }, "run", "1");
+  // The file would be published with the commit: the push waits for the user.
+  expect(done.status, done.stdout + done.stderr).toBe(4);
+  expect(done.stdout + done.stderr).toMatch(/secret\.txt:1 \(PyPI token/);
+  expect(await place.git("ls-remote", "origin", "refs/heads/holdfast/*")).toBe("");
+  const screens = [done, await place.run({}, "status", "issue-1"), await place.run({}, "--json", "events", "issue-1")];
+  screens.push(
+    await place.run({}, "output", "issue-1"),
+    await place.run({}, "diff", "issue-1"),
+    await place.run({}, "--json", "show", "issue-1"),
+  );
+  for (const { stdout, stderr } of screens) place.expectClean("the terminal", stdout + stderr);
+  expect(done.stdout + done.stderr).toMatch(/looks like a secret/);
+  await place.expectCleanStore();
+  place.expectClean("the prompts", readFileSync(place.prompts, "utf8"));
+  expect(readFileSync(place.prompts, "utf8")).toMatch(/\*\*\*/);
 
-    // Files keep their bytes.
-    const worktree = (await place.git("worktree", "list", "--porcelain")).match(/^worktree (.*issue-1)$/m)?.[1] ?? "";
-    const path = join(worktree, "secret.txt");
-    expect(readFileSync(path)).toEqual(Buffer.from(FILE));
-    rmSync(path);
-    const restored = await place.run({}, "restore", "issue-1", "--yes");
-    expect(restored.status, restored.stdout + restored.stderr).toBe(0);
-    expect(readFileSync(path)).toEqual(Buffer.from(FILE));
-  },
-);
+  // Files keep their bytes.
+  const worktree = (await place.git("worktree", "list", "--porcelain")).match(/^worktree (.*issue-1)$/m)?.[1] ?? "";
+  const path = join(worktree, "secret.txt");
+  expect(readFileSync(path)).toEqual(Buffer.from(FILE));
+  rmSync(path);
+  const restored = await place.run({}, "restore", "issue-1", "--yes");
+  expect(restored.status, restored.stdout + restored.stderr).toBe(0);
+  expect(readFileSync(path)).toEqual(Buffer.from(FILE));
+});
 
-test(
-  "what is published has none of them, mentions no one and closes no other issue",
-  { timeout: 600_000 },
-  async () => {
-    const place = await makePlace("published");
-    const done = await place.run({ writesFile: false }, "run", "1");
-    expect(done.status, done.stdout + done.stderr).toBe(0);
-    const forge = openLocalForge({ repository: place.remote });
-    const request = await forge.findPullRequest("holdfast/issue-1");
-    const published = `${request?.title}\n${request?.body}`;
-    place.expectClean("the pull request", published);
-    expect(published).toContain("***");
-    expect(published).toMatch(/Closes #1\b/);
-    expect(published).not.toMatch(/Closes #77|@everyone/);
-    expect(published.replaceAll("\u200B", "")).toMatch(/Closes #77[^]*@everyone/);
-    const commits = await place.git("log", "--format=%B", "origin/main..origin/holdfast/issue-1");
-    place.expectClean("the commit messages", commits);
-    expect(commits).not.toMatch(/Fixes #78/);
-    const journal = await place.run({}, "--json", "events", "issue-1");
-    expect(journal.stdout).toMatch(/finalize.*looks like a secret/);
-    await place.expectCleanStore();
-  },
-);
+test("published text has none of them, mentions no user and closes no other issue", { timeout: 600_000 }, async () => {
+  const place = await makePlace("published");
+  const done = await place.run({ writesFile: false }, "run", "1");
+  expect(done.status, done.stdout + done.stderr).toBe(0);
+  const forge = openLocalForge({ repository: place.remote });
+  const request = await forge.findPullRequest("holdfast/issue-1");
+  const published = `${request?.title}\n${request?.body}`;
+  place.expectClean("the pull request", published);
+  expect(published).toContain("***");
+  expect(published).toMatch(/Closes #1\b/);
+  expect(published).not.toMatch(/Closes #77|@everyone/);
+  expect(published.replaceAll("\u200B", "")).toMatch(/Closes #77[^]*@everyone/);
+  const commits = await place.git("log", "--format=%B", "origin/main..origin/holdfast/issue-1");
+  place.expectClean("the commit messages", commits);
+  expect(commits).not.toMatch(/Fixes #78/);
+  const journal = await place.run({}, "--json", "events", "issue-1");
+  expect(journal.stdout).toMatch(/finalize.*looks like a secret/);
+  await place.expectCleanStore();
+});
 
 test("an answer of the user lets a false alarm pass", { timeout: 600_000 }, async () => {
   const place = await makePlace("allowed");

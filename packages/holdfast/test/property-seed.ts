@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 
-/** Property tests follow HOLDFAST_SEED as the torture suites do, so that a run can be repeated whole. Without it each draws anew. */
+/** Property tests follow HOLDFAST_SEED as the torture suites do, so that a run can be repeated whole. Without it each run draws a new seed. */
 const given = process.env["HOLDFAST_SEED"];
 if (given !== undefined && given !== "") {
   const seed = Number(given);

@@ -117,7 +117,7 @@ describe("starting work that has ended", () => {
     expect(begun.plan).toMatchObject({ id: "issue-1", earlier: { id: "issue-1", state: { kind: "failed" } } });
   });
 
-  test("a workflow of one's own with a task in words: the same text is the same run", async () => {
+  test("a custom workflow with a task in words: the same text is the same run", async () => {
     const place = await work.begin();
     const notes = join(place.clone, "..", "notes.txt");
     const workflow = defineWorkflow<Record<string, never>>({

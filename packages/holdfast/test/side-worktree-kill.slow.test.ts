@@ -52,7 +52,7 @@ async function createPlace() {
   };
 }
 
-test("killed at any git call while a side worktree is made, held or removed, the next one does it whole and leaves nothing", async () => {
+test("killed at any git call while a side worktree is created, held or removed, the next call completes it and leaves nothing", async () => {
   const calm = await createPlace();
   const before = userState(join(calm.repo.root, ".git"));
   const { by, said, calls } = await calm.live(0, "on");

@@ -35,7 +35,7 @@ describe("npm test and npm run test:slow", () => {
     expect(run("scripts/test.mjs", "all")).toEqual({ status: 0, last: "2 passed, 0 failed, 2 skipped" });
   });
 
-  test("fail with a test that fails, a file that cannot be loaded, and when there is no test at all", () => {
+  test("fail with a failing test, a file that cannot be loaded, and without any test", () => {
     expect(run("scripts/test.mjs", "-t", "no such test")).toMatchObject({ status: 1 });
     place("core/bad.test.ts", BAD);
     expect(run("scripts/test.mjs")).toEqual({ status: 1, last: "1 passed, 1 failed, 1 skipped" });

@@ -38,14 +38,14 @@ const STATUS: RunDetails = {
   damaged: [],
 };
 
-test("no line is wider than the page, its first one included, and an address stays whole", () => {
+test("no line is wider than the page, including the first, and an address stays whole", () => {
   const reason = "All of batch 1 failed: implement-dev-python (no). Try it again, continue without it, or stop?";
-  const parked = outcomeText({ kind: "waiting", for: "you", reason, until: null }, STATUS, PAGE);
-  expect(parked.split("\n").filter((line) => line.length > 80)).toEqual([]);
+  const waiting = outcomeText({ kind: "waiting", for: "you", reason, until: null }, STATUS, PAGE);
+  expect(waiting.split("\n").filter((line) => line.length > 80)).toEqual([]);
   const address = `https://forge.example.org/${"long/".repeat(18)}pull/2`;
   const done = outcomeText({ kind: "done", reason: `Pull request #2 is open: ${address}` }, STATUS, PAGE);
   expect(done).toContain(address);
   const coloured = outcomeText({ kind: "waiting", for: "you", reason, until: null }, STATUS, { ...PAGE, color: true });
   // eslint-disable-next-line no-control-regex
-  expect(coloured.replaceAll(/\x1b\[\d+m/g, "")).toBe(parked);
+  expect(coloured.replaceAll(/\x1b\[\d+m/g, "")).toBe(waiting);
 });

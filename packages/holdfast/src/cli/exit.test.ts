@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { ERROR_CODES } from "@holdfast/platform/error";
 import { EXITS, EXIT_OF } from "./exit.ts";
 
-test("every error code ends a process with a status of its own kind, never with success; waiting is an outcome and no error", () => {
+test("every error code has an exit status of its kind, never success; waiting is an outcome and not an error", () => {
   for (const code of ERROR_CODES) expect(["done", "terminated"]).not.toContain(EXIT_OF[code]);
   expect(ERROR_CODES.filter((code) => EXIT_OF[code] === "waiting")).toEqual([]);
   const statuses = Object.values(EXITS).map((exit) => exit.status);

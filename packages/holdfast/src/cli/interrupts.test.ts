@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { createInterrupts, createPendingWork } from "./interrupts.ts";
 
 describe("interrupts", () => {
-  test("the first signal stops the waiting, the second leaves at once", async () => {
+  test("the first signal stops the waiting, the second exits immediately", async () => {
     const source = new EventEmitter();
     const left: number[] = [];
     const interrupts = createInterrupts(source, (status) => left.push(status));
@@ -17,7 +17,7 @@ describe("interrupts", () => {
     expect(source.eventNames()).toEqual([]);
   });
 
-  test("SIGTERM has its own status; work that is done stays done", async () => {
+  test("SIGTERM has its own status; finished work stays finished", async () => {
     const source = new EventEmitter();
     const interrupts = createInterrupts(source, () => {});
     expect(await interrupts.race(Promise.resolve("done"))).toBe("done");
@@ -26,7 +26,7 @@ describe("interrupts", () => {
     expect(interrupts.exit()).toBe("terminated");
   });
 
-  test("work that ends because of the signal was interrupted too; so is what begins after it", async () => {
+  test("work that ends because of the signal was interrupted too, and so is work that starts after it", async () => {
     const source = new EventEmitter();
     const interrupts = createInterrupts(source, () => {});
     const watching = new Promise<string>((resolve) => {
@@ -40,7 +40,7 @@ describe("interrupts", () => {
 });
 
 describe("unfinished work", () => {
-  test("what was done and what failed, in the order of the work", async () => {
+  test("lists finished and failed work, in order", async () => {
     const work = createPendingWork();
     const first = work.add(Promise.resolve(3), { done: (value) => `r@${value} was saved` });
     work.add(Promise.reject(new Error("no")), { done: () => "never" }).catch(() => {});

@@ -31,7 +31,7 @@ const json = (...args: string[]) => journey.json(...args);
 const fails = (status: number, ...args: string[]) => journey.fails(status, ...args);
 
 describe("a day with Holdfast", () => {
-  test("save, change, look, go back, undo", async () => {
+  test("save, change, diff, restore, undo", async () => {
     const first = await json("checkpoint", "--run", "fix-login", "--name", "before");
     expect(first).toMatchObject({
       started: true,
@@ -82,7 +82,7 @@ describe("a day with Holdfast", () => {
     expect([await read("src/a.txt"), await read("src/b.txt")]).toEqual(["one\n", "two\n"]);
   });
 
-  test("a patch that git takes, with the state before it", async () => {
+  test("a patch that git applies, with the state before it", async () => {
     const child = await holdfast.run(["checkpoint", "--run", "r", "--values", "-"], {
       cwd: repository,
       input: '{"step": 1}',
@@ -151,7 +151,7 @@ describe("a day with Holdfast", () => {
     expect((await json("events", "r", "--after", "1", "--limit", "1")).entries).toHaveLength(1);
   });
 
-  test("files that are left out are named", async () => {
+  test("omitted files are named", async () => {
     await write("holdfast.config.yaml", "workspace: { maxUntrackedBytes: 1kB }\n");
     await write("big.bin", "x".repeat(5000));
     const { stdout } = await run("checkpoint", "--run", "r");
@@ -159,7 +159,7 @@ describe("a day with Holdfast", () => {
     expect((await run("show", "r@1")).stdout).toContain("! big.bin not saved: too large, 5.0 kB");
   });
 
-  test("gc drops by the rules, after a decision, and leaves tombstones", async () => {
+  test("gc drops by the rules, after a confirmation, and leaves tombstones", async () => {
     await write("holdfast.config.yaml", "gc: { auto: false }\nretention: { keep: { manual: 1 } }\n");
     for (const text of ["one", "two", "three"]) {
       await write("src/a.txt", text);
@@ -174,7 +174,7 @@ describe("a day with Holdfast", () => {
     expect((await run("show", "r")).stdout).toMatch(/^dropped +2 checkpoints by retention/m);
   });
 
-  test("a run that another live process holds: status 5, and nothing happens", async () => {
+  test("a run that another live process owns: status 5, and nothing happens", async () => {
     await json("checkpoint", "--run", "r");
     await using other = await openHoldfast({ cwd: repository });
     await using held = await other.run("r");
@@ -209,7 +209,7 @@ describe("a day with Holdfast", () => {
   });
 });
 
-describe("empty places say what to do next", () => {
+describe("empty results name the next command", () => {
   test("no runs", async () => {
     const { status, stdout, stderr } = await run("list");
     expect([status, stdout]).toEqual([0, ""]);
@@ -276,7 +276,7 @@ describe("other programs", () => {
     ).not.toContain("\u001b");
   });
 
-  test("a reader that goes away is no error, however much is left to say", async () => {
+  test("a reader that exits early is not an error, however much output is left", async () => {
     const values = { lines: Array.from({ length: 50_000 }, (_, at) => `line ${at}`) };
     await holdfast.run(["checkpoint", "--run", "r", "--values", "-"], {
       cwd: repository,

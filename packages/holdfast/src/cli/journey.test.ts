@@ -34,7 +34,7 @@ describe("values that JSON.parse would change are refused with their path", () =
     expect((await journey.run("list", "--json")).stdout).not.toContain('"r"');
   });
 
-  test("from a file too; what can be kept exactly is saved as it is", async () => {
+  test("from a file too; exact values are saved unchanged", async () => {
     await journey.write("values.json", '{\n  "n": 12345678901234567890\n}\n');
     expect(await journey.fails(2, "checkpoint", "--run", "r", "--values", "values.json")).toContain("at /n (line 2)");
     const values = '{"n":9007199254740991,"f":0.1,"e":1e300,"t":"ü😀"}';

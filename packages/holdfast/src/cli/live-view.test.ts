@@ -141,12 +141,12 @@ describe("live", () => {
     `);
     });
 
-    test("a hostile text stays in its line", () => {
+    test("hostile text stays in its line", () => {
       const event: ProgressEvent = { ...base, kind: "note", text: "a\x1b[2J\nb" };
       expect(eventLine(event, PAGE)).toBe("12:00:00    a\\x1b[2J; b\n");
     });
 
-    test("what was finished before is told, but for the many steps of a graph's nodes", () => {
+    test("earlier finished steps are listed, except the many steps of a graph's nodes", () => {
       const line = (step: string) => eventLine({ ...base, kind: "step_finished", step, replayed: true }, PAGE);
       expect(line("head")).toBe("12:00:00    head was finished before\n");
       expect(["node:a#1/request", "batch:1#1/conflicts", "graph:e2e-0/escalate"].map(line)).toEqual([null, null, null]);
@@ -160,7 +160,7 @@ describe("live", () => {
     expect(canRedraw({ page: { ...page, terminal: false }, env: {} })).toBe(false);
   });
 
-  test("time as people say it", () => {
+  test("times in readable form", () => {
     expect([0, 59_999, 60_000, 3_599_999, 3_900_000].map(clockText)).toEqual([
       "0 s",
       "59 s",
@@ -230,27 +230,27 @@ describe("live", () => {
 });
 
 describe("follow graph", () => {
-  const NEWS: ProgressEvent = { run: "r", at: "2026-11-15T12:00:00.000Z", kind: "note", text: "" };
+  const EVENT: ProgressEvent = { run: "r", at: "2026-11-15T12:00:00.000Z", kind: "note", text: "" };
 
-  test("news leads to a reading, and to a later one when more came meanwhile; after the end there is none", async () => {
+  test("an event triggers a reading, and another one if more came meanwhile; after the end there is none", async () => {
     const holdfast = await openHoldfast({ pretend: true });
     onTestFinished(() => holdfast.close());
     const run = await holdfast.createRun({ id: "r" });
     const { planes } = await run.get((await run.save({ values: {} })).sequence);
     const seen: (GraphPicture | null)[] = [];
     const follow = followGraph(holdfast, { graph: (graph) => seen.push(graph) });
-    follow.show(NEWS);
+    follow.show(EVENT);
     await expect.poll(() => seen.length, { timeout: 600_000 }).toBe(1);
     expect(seen).toEqual([null]);
     const graph = sampleGraph([sampleNode("a"), sampleNode("b", ["a"])]);
     await run.save({ planes: { position: { ...planes.position, graph } } });
-    follow.show({ ...NEWS, kind: "agent", step: "a", event: { kind: "text", text: "moves no node" } });
-    follow.show(NEWS);
+    follow.show({ ...EVENT, kind: "agent", step: "a", event: { kind: "text", text: "moves no node" } });
+    follow.show(EVENT);
     await expect.poll(() => seen.at(-1)?.batches, { timeout: 600_000 }).toEqual([["a"], ["b"]]);
-    follow.show(NEWS);
+    follow.show(EVENT);
     await follow.close();
     const before = seen.length;
-    follow.show(NEWS);
+    follow.show(EVENT);
     await new Promise((resolve) => setTimeout(resolve, 400));
     expect(seen.length).toBe(before);
   });

@@ -66,7 +66,7 @@ describe("the entry", () => {
     expect(subcommand).toEqual(await holdfast.run(["--no-color", "format", "--quiet", "import", "--help"]));
   });
 
-  test("an older Node hands over to a bundled one, or says what it needs", async () => {
+  test("an older Node hands over to a bundled one, or prints the required version", async () => {
     const old = join(holdfast.directory, "old-node.cjs");
     await writeFile(
       old,
@@ -90,7 +90,7 @@ describe("the entry", () => {
     ["25.9.0", false],
     ["26.0.0", true],
     ["30.1.0", true],
-  ])("Node %s is served: %s", async (version, served) => {
+  ])("Node %s is supported: %s", async (version, served) => {
     const fake = join(holdfast.directory, `node-${version}.cjs`);
     await writeFile(
       fake,
@@ -136,7 +136,7 @@ describe("usage errors", () => {
     expect(await holdfast.run(args)).toEqual({ status: 2, stdout: "", stderr });
   });
 
-  test("as JSON they are one line on stderr, and stdout stays empty", async () => {
+  test("with --json they are one line on stderr, and stdout stays empty", async () => {
     const { status, stdout, stderr } = await holdfast.run(["list", "--json", "--limt", "5"]);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(JSON.parse(stderr)).toEqual({

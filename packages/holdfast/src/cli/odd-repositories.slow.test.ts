@@ -5,8 +5,8 @@ import { GOOD, workSuite } from "@holdfast/test-support/cli-repositories";
 
 const work = workSuite();
 
-describe("the remote is asked, whatever is checked out here", () => {
-  test("nothing but a commit: a run begins, and goes on", async () => {
+describe("the remote is used, whatever is checked out here", () => {
+  test("with one commit only: a run starts, and continues", async () => {
     const place = await work.begin();
     await place.git("checkout", "-q", "--detach");
     const agent = await place.agent([{ ...GOOD, fail: { cause: "auth", message: "no key", times: 1 } }]);
@@ -16,7 +16,7 @@ describe("the remote is asked, whatever is checked out here", () => {
     expect(done.status, done.stdout + done.stderr).toBe(0);
   });
 
-  test("a relative remote starts at the main worktree, in the run's worktree too", async () => {
+  test("a relative remote is resolved from the main worktree, in the run's worktree too", async () => {
     const place = await work.begin();
     await place.git("remote", "set-url", "origin", "../shop.git");
     const agent = await place.agent([GOOD]);

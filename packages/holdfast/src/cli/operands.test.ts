@@ -10,7 +10,7 @@ import { openHoldfast } from "../open.ts";
 import { checkNewRunId, findRun, inScope, worktreePaths } from "./operands.ts";
 
 describe("check run id", () => {
-  test("what is wrong gets an id that is right", () => {
+  test("an invalid id gets a valid suggestion", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 100 }), (id) => {
         try {
@@ -84,7 +84,7 @@ describe("worktree paths", () => {
 
   const from = (cwd: string, ...paths: string[]) => worktreePaths({ paths, cwd, roots: [root] });
 
-  test("they count from where one stands", async () => {
+  test("they are relative to the current directory", async () => {
     const src = join(root, "src");
     expect(await from(src, "a.txt", "./auth", "../b", ".", join(root, "c"))).toEqual([
       "src/a.txt",
@@ -97,7 +97,7 @@ describe("worktree paths", () => {
     expect(await from(join(directory, "link"), "a.txt")).toEqual(["src/a.txt"]);
   });
 
-  test("out of the worktree is an error, never another file", async () => {
+  test("a path outside of the worktree is an error, never another file", async () => {
     await expect(from(root, "../a.txt")).rejects.toMatchObject({
       code: "USAGE",
       message: expect.stringContaining(root),
@@ -114,7 +114,7 @@ describe("worktree paths", () => {
     await expect(worktreePaths({ paths: [""], cwd: root, roots: [] })).rejects.toMatchObject({ code: "USAGE" });
   });
 
-  test("the innermost worktree is meant; without one the paths stay", async () => {
+  test("the innermost worktree is used; without one the paths stay", async () => {
     const inner = join(root, "trees/x");
     expect(await worktreePaths({ paths: ["src"], cwd: inner, roots: [root, inner] })).toEqual(["src"]);
     expect(await worktreePaths({ paths: ["src"], cwd: directory, roots: [] })).toEqual(["src"]);
@@ -122,7 +122,7 @@ describe("worktree paths", () => {
 });
 
 describe("path scope", () => {
-  test("a path, what is below it, and nothing that only begins like it", () => {
+  test("a path, paths below it, and none that only has the same prefix", () => {
     expect(inScope("src/a.ts", null)).toBe(true);
     expect(inScope("src/a.ts", ["."])).toBe(true);
     expect(inScope("src/a.ts", ["src"])).toBe(true);

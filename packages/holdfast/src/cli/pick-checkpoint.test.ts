@@ -32,7 +32,7 @@ const advice: RollbackChoice = {
   accepted: [],
 };
 
-test("each checkpoint with what somebody who chooses wants to know", () => {
+test("each checkpoint has the facts that a choice needs", () => {
   expect(previewText(previews, advice, { ...PAGE, width: 120 })).toMatchInlineSnapshot(`
     "NO  WHEN       STAGE         SCORE  TRIGGER    FILES SINCE                EFFECTS SINCE     NOTE
      9  5 min ago  implement #2     60  iteration  none                                         known bad
@@ -46,7 +46,7 @@ test("each checkpoint with what somebody who chooses wants to know", () => {
   }
 });
 
-test("why this one, and why not the others", () => {
+test("the reason of the choice, and the reasons against the others", () => {
   expect(rollbackText("fix-login", advice, PAGE)).toMatchInlineSnapshot(`
     "cause    The score fell from 85 (checkpoint 8) to 60 (checkpoint 9).
     go back  to fix-login@8: it is the newest that is whole and surely before the
@@ -59,7 +59,7 @@ test("why this one, and why not the others", () => {
   `);
 });
 
-test("nothing is chosen, or nothing is to be done; many reasons are cut", () => {
+test("without a choice or without anything to do; many reasons are cut", () => {
   const rejected = Array.from(
     { length: 40 },
     (_, at) => ({ sequence: 40 - at, kind: "effect", why: `reason ${at}` }) as const,

@@ -89,9 +89,9 @@ function effectsText(effects: readonly string[]): string {
 function noteCell(checkpoint: CheckpointPreview["checkpoint"], advice: RollbackChoice): Cell {
   const advised = checkpoint.sequence === advice.chosen;
   const no = advice.rejected.find(({ sequence }) => sequence === checkpoint.sequence);
-  const told = advised ? "advised" : no === undefined || no.kind === "older" ? "" : no.kind.replaceAll("_", " ");
+  const mark = advised ? "advised" : no === undefined || no.kind === "older" ? "" : no.kind.replaceAll("_", " ");
   const name = checkpoint.name === null ? "" : `"${checkpoint.name}"`;
-  const text = [told, name].filter((one) => one !== "").join(", ");
+  const text = [mark, name].filter((one) => one !== "").join(", ");
   return advised ? { text, style: "green" } : { text };
 }
 

@@ -131,7 +131,7 @@ function damageLog(): void {
   );
 }
 
-/** Names, modes and bytes. The shared memory is SQLite's cache and is written anew at every start: its name counts, its bytes do not. */
+/** Names, modes and bytes. The shared memory is SQLite's cache and is written again at every start: its name counts, its bytes do not. */
 function filesOf(folder: string): readonly string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .map((entry) => {
@@ -144,7 +144,7 @@ function filesOf(folder: string): readonly string[] {
     .toSorted();
 }
 
-test("every command that only reads is tried here", () => {
+test("every command that only reads is tested here", () => {
   const reads = COMMANDS.filter(({ spec }) => spec.reads === true).map(({ spec }) => spec.name);
   expect(Object.keys(READS)).toEqual(expect.arrayContaining(reads));
 });
@@ -291,7 +291,7 @@ describe.each(sampleBySeed(WHOLE, 1, "read-only"))("on a read-only file system, 
   });
 });
 
-test("a writer that begins while a reader follows is seen", async () => {
+test("a writer that starts while a reader follows is seen", async () => {
   const scene = SCENES[0];
   if (scene === undefined) throw new Error("no scene");
   place(scene);

@@ -59,7 +59,7 @@ afterEach(() => {
   started = undefined;
 });
 
-test("once the run holds its lease it is announced no more", async () => {
+test("a run with a lease is not announced any more", async () => {
   const remote = `${clone}.git`;
   execFileSync("git", ["clone", "-q", "--bare", clone, remote]);
   execFileSync("git", ["remote", "set-url", "origin", remote], { cwd: clone });
@@ -129,7 +129,7 @@ test.each([
   ["stop", "7", "--now"],
   ["stop", "issue-7", "--now"],
 ])(
-  "%s %s in the planning of a run ends it, and nothing is begun",
+  "%s %s during the planning of a run ends it, and nothing is started",
   async (...words) => {
     const { ended } = await startHeld();
     const done = await run(...words.filter((word) => word !== ""));
@@ -145,7 +145,7 @@ test.each([
   120_000,
 );
 
-test("a pause and rerun in the planning of a run say so, and leave it alone", async () => {
+test("a pause and rerun during the planning of a run are reported, and do not affect it", async () => {
   const { pid } = await startHeld();
   for (const [command = "", ...flags] of [["stop", "--after-step"], ["rerun"]])
     for (const typed of ["7", "issue-7"]) {
@@ -158,7 +158,7 @@ test("a pause and rerun in the planning of a run say so, and leave it alone", as
   expect(announced()).toHaveLength(1);
 }, 120_000);
 
-test("killed in its planning, a run leaves a stale file: it is ignored, and the next run removes it", async () => {
+test("killed during its planning, a run leaves a stale file: it is ignored, and the next run removes it", async () => {
   const { ended } = await startHeld();
   started?.kill("SIGKILL");
   await ended;

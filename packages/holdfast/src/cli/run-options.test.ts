@@ -10,7 +10,7 @@ describe("read request", () => {
   const request = (...words: readonly string[]) => readRequest(input(...words), DEFAULT_WORK);
 
   describe("readRequest", () => {
-    test("without flags it is what the config says", () => {
+    test("without flags the config decides", () => {
       expect(request("42")).toMatchObject({
         work: { kind: "issue", number: 42 },
         workflow: "impl",
@@ -44,7 +44,7 @@ describe("read request", () => {
       });
     });
 
-    test("the config's values stand where no flag is, and none lifts a limit", () => {
+    test("the config's values apply without a flag, and none lifts a limit", () => {
       const settings = {
         ...DEFAULT_WORK,
         agent: "command:x",
@@ -83,7 +83,7 @@ describe("read request", () => {
       expect(() => models("--yolo", "--no-yolo")).toThrow(/Both --yolo and --no-yolo/);
     });
 
-    test("old spellings mean the same and are told", () => {
+    test("old spellings have the same meaning and are reported", () => {
       const old = input("7", "--backend", "command:a", "--max-iter", "2", "--enable-review", "--enable-simp");
       expect(readRequest(old, DEFAULT_WORK)).toEqual(
         request("7", "--impl-model", "command:a", "--max-iterations", "2", "--review", "--simplify"),
@@ -120,7 +120,7 @@ describe("read crunch options", () => {
   const input = (...words: readonly string[]) => parseArguments(runSpec, ["--workflow", "crunch", ...words]).input;
   const request = (...words: readonly string[]) => readRequest(input(...words), DEFAULT_WORK);
 
-  describe("what is asked of the crunch workflow", () => {
+  describe("options of the crunch workflow", () => {
     test("every flag reaches its option", () => {
       const words =
         "42 --target docs --type bug --max-parallel 5 --model quality=claude:haiku --model dev-go=codex:gpt-5 --gate make --base dev --yolo --draft";
@@ -139,7 +139,7 @@ describe("read crunch options", () => {
         },
       });
     });
-    test("crunch's own spellings mean the same and are told", () => {
+    test("crunch's own spellings have the same meaning and are reported", () => {
       const old = input("-i", "5", "-t", "validation");
       expect(readRequest(old, DEFAULT_WORK)).toMatchObject({
         work: { kind: "issue", number: 5 },
@@ -170,7 +170,7 @@ describe("read ralph options", () => {
   const request = (...words: readonly string[]) => readRequest(input(...words), DEFAULT_WORK);
   const LOOP = ["--task", "Fix it", "--until", "make test"];
 
-  describe("what is asked of the ralph workflow", () => {
+  describe("options of the ralph workflow", () => {
     test("every flag reaches its option", () => {
       const flags =
         "--until lint --until-timeout 5m --no-first-check --max 7 --attempts 2 --memory 5 --memory-policy recency --on-stuck ask --pr --draft --base dev --yolo";
@@ -204,7 +204,7 @@ describe("read ralph options", () => {
         maxIterations: 9,
       });
     });
-    test("what counts as trouble and as quality comes from the config, and what it leaves out keeps its default", () => {
+    test("thresholds of detection and quality come from the config, and omitted ones keep their default", () => {
       const file = { detection: { stuck: 6, burn: null }, quality: { readability: 0 }, tokensPerIteration: 9000 };
       const { options } = readRequest(input(...LOOP), mergeWork({ ralph: file }, "/", null));
       const parsed = parseRalphOptions({ ...options, task: "Fix it" });
@@ -212,7 +212,7 @@ describe("read ralph options", () => {
       expect(parsed.qualityWeights).toMatchObject({ validation: 30, readability: 0 });
       expect(parsed.tokensPerIteration).toBe(9000);
     });
-    test("a skill and a flow are told by their files", async () => {
+    test("a skill and a flow are identified by their files", async () => {
       const texts: Readonly<Record<string, string>> = {
         "skills/review/SKILL.md": "Review $ARGUMENTS.",
         "release.yaml": "steps:\n  - { name: one, prompt: Do it. }\n",

@@ -46,7 +46,7 @@ beforeAll(async () => {
   began.push(saved, ran);
 }, 300_000);
 
-test("what is done with them is reported without them", () => {
+test("actions on them are reported without them", () => {
   for (const finished of began) expectClean(finished, "checkpoint, run");
 });
 

@@ -21,13 +21,13 @@ describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", (
   }, 60_000);
   afterAll(() => holdfast.remove());
 
-  test("colours, unless they are not wanted", async () => {
+  test("colours, unless they are switched off", async () => {
     expect((await typed("list", "")).output).toContain("\u001b[1mr");
     expect((await typed("list --no-color", "")).output).not.toContain("\u001b[1m");
     expect((await typed("list", "", { NO_COLOR: "1" })).output).not.toContain("\u001b[1m");
   });
 
-  test("a restore shows its plan and asks; Enter, no and the end of input leave everything as it is", async () => {
+  test("a restore shows its plan and asks; Enter, no and the end of input change nothing", async () => {
     for (const answer of ["\n", "n\n", "\u0004"]) {
       const { output, status } = await typed("restore r@1", answer);
       expect(output).toContain("M\u001b[39m a.txt");
@@ -46,7 +46,7 @@ describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", (
     expect(await readFile(join(repository, "a.txt"), "utf8")).toBe("two\n");
   });
 
-  test("a file that two formats claim: each is offered in turn, and a no to all leaves nothing behind", async () => {
+  test("a file that two formats claim: each is offered in turn, and no to all changes nothing", async () => {
     const state = { issue_no: 1, current_stage: "impl", iteration: 1, worktree: "/w" };
     await writeFile(join(repository, "both.json"), JSON.stringify({ version: 1, workflow_id: "w", state }));
     const refused = await typed("format import both.json --run both", ["n\n", "\n"]);

@@ -30,7 +30,7 @@ async function cutRestore(run: string, target: string): Promise<void> {
   await expect(killed).rejects.toMatchObject({ signal: "SIGKILL" });
 }
 
-test("a restore that did not finish is shown by all that show the run, until it is finished; its dead process is not", async () => {
+test("all views of a run show an unfinished restore until it is finished; its dead process is not shown", async () => {
   const { run, json } = journey;
   await json("checkpoint", "--run", "b");
   await cutRestore("b", "b@1");
@@ -48,7 +48,7 @@ test("a restore that did not finish is shown by all that show the run, until it 
   expect((await run("list")).stdout).not.toContain("!");
 });
 
-test("paths after -- count from where one stands, and must be known", async () => {
+test("paths after -- are relative to the current directory, and must be known", async () => {
   const { json, read, write, runIn, fails } = journey;
   await json("checkpoint", "--run", "r");
   await write("src/a.txt", "two\n");
@@ -67,7 +67,7 @@ test("paths after -- count from where one stands, and must be known", async () =
   expect((await runIn(".", ["--cwd", "src", "diff", "--name-only", "r@1", "--", ".."])).stdout).toBe("a.txt\n");
 });
 
-test("a path where an address is expected is told where it goes", async () => {
+test("a path instead of an address gets a hint with the right position", async () => {
   const { json, fails } = journey;
   await json("checkpoint", "--run", "r");
   expect(await fails(3, "diff", "src")).toContain("holdfast diff -- src");
@@ -76,7 +76,7 @@ test("a path where an address is expected is told where it goes", async () => {
   expect(await fails(2, "events", "r@1")).toContain("holdfast show r@1");
 });
 
-test("repositories inside this one are named wherever they are left out", async () => {
+test("nested repositories are named wherever they are left out", async () => {
   const { git, json, run, write } = journey;
   await write("sub/x.txt", "x\n");
   await git("-C", "sub", "init", "-q");
@@ -99,7 +99,7 @@ test("repositories inside this one are named wherever they are left out", async 
   expect((await run("restore", "r@1", "--yes")).stdout).toContain("! sub/ not restored: a git repository");
 });
 
-test("a restore is refused when a git repository is where a saved file must go", async () => {
+test("a restore is refused if a git repository is at the path of a saved file", async () => {
   const { git, json, fails, read, write, run } = journey;
   await write("lib/x", "p\n");
   await json("checkpoint", "--run", "r");
@@ -146,8 +146,8 @@ test("a restore that would change nothing writes nothing", async () => {
   ]);
 });
 
-describe("a store that was named", () => {
-  test("and is not there is an error, and suggestions name it again", async () => {
+describe("a named store", () => {
+  test("that does not exist is an error, and suggestions repeat its name", async () => {
     const { fails, run, runIn, write } = journey;
     for (const args of [["list"], ["show"], ["events"], ["diff"], ["verify"], ["checkpoint", "--dry-run"]]) {
       const stderr = await fails(3, ...args, "--store", "my store");
@@ -160,7 +160,7 @@ describe("a store that was named", () => {
     expect((await run("doctor")).stdout).toMatch(/^fail +store +There is no store/m);
   });
 
-  test("is repeated in suggestions and in other people's hints", async () => {
+  test("is repeated in suggestions and in hints of other modules", async () => {
     const { fails, run } = journey;
     const saved = await run("--store", "../s", "checkpoint", "--run", "r");
     expect(saved.stderr).toBe("Go back to it with: holdfast --store ../s restore r@1\n");
@@ -171,7 +171,7 @@ describe("a store that was named", () => {
   });
 });
 
-test("a bare repository: state only, said aloud; no config file there", async () => {
+test("a bare repository: state only, which is reported; no config file there", async () => {
   const { git, holdfast } = journey;
   await git("clone", "-q", "--bare", ".", "../bare.git");
   const cwd = join(journey.repository(), "../bare.git");
@@ -184,7 +184,7 @@ test("a bare repository: state only, said aloud; no config file there", async ()
   await rm(cwd, { recursive: true });
 });
 
-test("a broken config stops only what would act on it", async () => {
+test("an invalid config stops only commands that need it", async () => {
   const { fails, json, run, write } = journey;
   await json("checkpoint", "--run", "r", "--store", "../kept");
   await write("holdfast.config.yaml", "store: ../kept\nretention: { maxAeg: 30d }\n");
@@ -203,7 +203,7 @@ test("a broken config stops only what would act on it", async () => {
   expect(await fails(2, "list")).toContain("holdfast.config.yaml:");
 });
 
-test("small slips are refused with the right words", async () => {
+test("typos are refused with the right spelling", async () => {
   const { fails, json, run } = journey;
   await json("checkpoint", "--run", "r");
   expect(await fails(2, "checkpoint", "--name", " ")).toContain("--name is empty");
@@ -257,7 +257,7 @@ describe("a signal", () => {
     return { status: await ended, output };
   }
 
-  test("before anything was done", async () => {
+  test("before any work", async () => {
     expect(await interrupted("rev-parse", "SIGINT", "checkpoint", "--run", "r")).toEqual({
       status: 130,
       output: "Interrupted; nothing was changed.\n",
@@ -265,7 +265,7 @@ describe("a signal", () => {
     expect(await journey.json("list")).toEqual({ runs: [] });
   });
 
-  test("in the middle of a save: it is finished, and said so in one line", async () => {
+  test("in the middle of a save: it is finished, and reported in one line", async () => {
     expect(await interrupted("update-ref", "SIGINT", "checkpoint", "--run", "r")).toEqual({
       status: 130,
       output: "Interrupted, but run r was created and r@1 was saved.\n",
@@ -278,7 +278,7 @@ describe("a signal", () => {
     ]);
   });
 
-  test("twice: at once, with a word on where to look", async () => {
+  test("twice: it exits immediately, and prints where to look", async () => {
     const { place, PATH } = await slowGit("update-ref");
     const child = journey.holdfast.start(["checkpoint", "--run", "r"], { cwd: journey.repository(), env: { PATH } });
     let output = "";
@@ -292,7 +292,7 @@ describe("a signal", () => {
     expect(output).toBe("Stopped at once. Saved work: holdfast list. Unfinished work: holdfast doctor\n");
   });
 
-  test("while it waits for a run that another holds: at once, with nothing done", async () => {
+  test("while it waits for a run of another process: it exits immediately, and nothing was done", async () => {
     await journey.json("checkpoint", "--run", "r");
     await using other = await openHoldfast({ cwd: journey.repository() });
     await using held = await other.run("r");

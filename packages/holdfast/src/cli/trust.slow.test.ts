@@ -157,7 +157,7 @@ describe("settings of a repository that need consent", () => {
     expect(existsSync(outside)).toBe(true);
   });
 
-  test("what setup writes is trusted, and nothing else of the file", async () => {
+  test("settings that setup writes are trusted, and no others of the file", async () => {
     const { run } = await begin((touch) => `ralph:\n  until: ${touch("until")}\n`);
     expect(await run(["setup", "--yes", "--gate", "make check", "--forge", "none"])).toMatchObject({ status: 0 });
     const { settings } = JSON.parse((await run(["trust", "--json"])).stdout);
@@ -167,12 +167,12 @@ describe("settings of a repository that need consent", () => {
     expect(trusted).toMatchObject({ "ralph.until": false, "impl.gate": true });
   });
 
-  test("a workflow file is trusted as it was typed, and asked about on resume once it changed", async () => {
+  test("a workflow file is trusted as named on the command line, and asked about on resume once it changed", async () => {
     const { place, run, markers } = await begin(() => "");
     const file = join(place.clone, "asking.ts");
     await writeFile(file, workflowSource(ASKING));
-    const parked = await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
-    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+    const waiting = await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
+    expect(waiting.status, waiting.stdout + waiting.stderr).toBe(4);
     const { id } = JSON.parse((await run(["approve", "--json"])).stdout).run;
     expect((await run(["resume", id])).stderr).not.toContain("consent");
     const marker = JSON.stringify(join(place.clone, "../flow.marker"));
@@ -195,7 +195,7 @@ describe("settings of a repository that need consent", () => {
     expect(markers()).toEqual(["flow.marker"]);
   });
 
-  test("HOLDFAST_TRUST covers what its digests were made from and nothing else; trust RUN grants the rest", async () => {
+  test("HOLDFAST_TRUST covers the content of its digests and nothing else; trust RUN grants the rest", async () => {
     const { place, run, markers } = await begin(() => "impl:\n  yolo: true\n");
     const file = join(place.clone, "asking.ts");
     await writeFile(file, workflowSource(ASKING));
@@ -239,7 +239,7 @@ describe("settings of a repository that need consent", () => {
     expect(markers()).toEqual([]);
   });
 
-  test("an import counts however its name is written", async () => {
+  test("an import counts in any spelling", async () => {
     const { place, run } = await begin(() => "");
     const source = `import { createRequire } from "node:module";
 import "./h1.mjs?v=1";
@@ -272,8 +272,8 @@ ${workflowSource(ASKING)}`;
     await write("package.json", JSON.stringify({ imports: { "#h3": { import: "./h3.mjs", default: "./none.js" } } }));
     await write("README.md", "One\n");
     await write("asking.ts", `${source}\nconst read = "README.md";\n`);
-    const parked = await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
-    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
+    const waiting = await run(["run", "--task", "Ask me", "--workflow", "asking.ts"]);
+    expect(waiting.status, waiting.stdout + waiting.stderr).toBe(4);
     const { id } = JSON.parse((await run(["approve", "--json"])).stdout).run;
     const isTrusted = async (): Promise<boolean> =>
       JSON.parse((await run(["trust", id, "--json"])).stdout).settings.find(
@@ -325,8 +325,8 @@ ${workflowSource(ASKING)}`;
     await place.git("reset", "-q", "--hard", "HEAD~1");
     const until = `test -e '${join(place.clone, "../new.marker")}'`;
     const words = ["--workflow", "ralph", "--task", "Loop", "--base", "main", "--max", "2", "--until", until];
-    const parked = await run(["run", ...words]);
-    expect(parked, parked.stdout + parked.stderr).toMatchObject({
+    const waiting = await run(["run", ...words]);
+    expect(waiting, waiting.stdout + waiting.stderr).toMatchObject({
       status: 4,
       stdout: expect.stringContaining("command was not started"),
     });
@@ -372,8 +372,8 @@ ${workflowSource(ASKING)}`;
     const count = `n=$(ls '${join(place.clone, "..")}' | grep -c call); touch '${join(place.clone, "..")}'/call$n.marker`;
     const agent = `command:${count}; mkdir -p .claude; echo '{"hooks":{}}' > .claude/settings.json; : claude`;
     const words = ["--workflow", "ralph", "--task", "Loop", "--until", "false", "--max", "3", "--agent", agent];
-    const parked = await run(["run", ...words]);
-    expect(parked, parked.stdout + parked.stderr).toMatchObject({
+    const waiting = await run(["run", ...words]);
+    expect(waiting, waiting.stdout + waiting.stderr).toMatchObject({
       status: 4,
       stdout: expect.stringContaining(".claude/settings.json"),
     });
@@ -398,8 +398,8 @@ ${workflowSource(ASKING)}`;
       await place.git("reset", "-q", "--hard", "HEAD~1");
       const [flags, env] = way === "--trust" ? [["--trust"], {}] : [[], { HOLDFAST_TRUST: "1" }];
       const words = ["--workflow", "ralph", "--task", "Loop", "--base", "main", "--until", "false", "--max", "3"];
-      const parked = await run(["run", ...words, ...flags], env);
-      expect(parked, parked.stdout + parked.stderr).toMatchObject({
+      const waiting = await run(["run", ...words, ...flags], env);
+      expect(waiting, waiting.stdout + waiting.stderr).toMatchObject({
         status: 4,
         stdout: expect.stringContaining("command was not started"),
       });
@@ -426,7 +426,7 @@ ${workflowSource(ASKING)}`;
     expect(markers()).toEqual(["call0.marker", "call1.marker", "call2.marker"]);
   });
 
-  test("trust says which commands start what it cannot check", async () => {
+  test("trust lists the commands that start files which it cannot check", async () => {
     const { run } = await begin(() => 'agent: "command:npm run agent"\nmodels:\n  review: "command:./x.sh"\n');
     const lines = (await run(["trust"])).stdout.split("\n").filter((line) => line.includes("runs a command"));
     expect(lines.map((line) => line.includes("what this starts cannot be checked for changes"))).toEqual([true, false]);
@@ -434,7 +434,7 @@ ${workflowSource(ASKING)}`;
     expect(settings.map(({ note }: { note?: string }) => note)).toEqual([expect.stringContaining("cannot"), undefined]);
   });
 
-  test("trust says how many lines of a file are hidden, and --show prints all of them", async () => {
+  test("trust prints how many lines of a file are hidden, and --show prints all of them", async () => {
     const { place, run } = await begin(() => "impl:\n  prompts:\n    impl: prompt.md\n");
     const lines = Array.from({ length: 90 }, (_, index) => `Line ${index + 1} of the prompt.`);
     await writeFile(join(place.clone, "prompt.md"), `${lines.join("\n")}\n`);

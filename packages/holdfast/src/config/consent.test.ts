@@ -48,7 +48,7 @@ test("a script has the same digest in the checkout and in a worktree, as long as
   expect(inTree()).not.toBe(first?.digest);
 });
 
-test("programs that differ in bytes which are no text have different digests", () => {
+test("programs that differ in non-text bytes have different digests", () => {
   const { root, write } = repository("");
   const digestOf = (byte: number) => {
     write("program", Buffer.from([0x7f, byte]));
@@ -124,7 +124,7 @@ test.each([
   [false, "command:python3 agent.py"],
   [false, "claude:opus[1m]"],
   [false, "scripted:a*.json"],
-])("that a command starts unknown files is %s: %s", (expected, agent) => {
+])("a command starts unknown files: %s for %s", (expected, agent) => {
   expect(startsUnknown(agent)).toBe(expected);
 });
 
@@ -157,7 +157,7 @@ describe("project files of agents", () => {
     expect(agentFileItems({ agents: ["command:./y.sh"], root })).toEqual([]);
   });
 
-  test("every agent that a maker distributes has its files in the table", () => {
+  test("every distributed agent has its files in the table", () => {
     expect(Object.keys(PROJECT_FILES).toSorted()).toEqual([...AGENT_PROGRAMS].toSorted());
   });
 

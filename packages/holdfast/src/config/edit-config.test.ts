@@ -20,7 +20,7 @@ test.each([
   expect(editConfig(before, [GATE])).toBe(after);
 });
 
-test("of the file that init writes every line stays, and the new ones stand by their examples", () => {
+test("every line of the file that init writes stays, and the new ones are next to their examples", () => {
   const before = configTemplate();
   const edits = [{ key: ["agent"], value: "claude:opus" }, GATE, { key: ["models", "review"], value: "codex" }];
   const after = editConfig(before, edits);
@@ -40,7 +40,7 @@ test("of the file that init writes every line stays, and the new ones stand by t
   expect(after).toContain("\n  # gate: npm test\n  gate: npm test\n");
 });
 
-test("whatever the value, it is what is read back, and the rest is what it was", () => {
+test("any value is read back unchanged, and the rest stays", () => {
   const other = fc.record({ draft: fc.boolean(), base: fc.string() }, { requiredKeys: [] });
   fc.assert(
     fc.property(fc.string(), fc.option(other), (value, impl) => {

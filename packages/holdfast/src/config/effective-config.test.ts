@@ -49,7 +49,7 @@ describe("mergeConfig", () => {
     );
   });
 
-  test("rules of the file join the default ones key by key, and null is a choice", () => {
+  test("rules of the file extend the default ones key by key, and null is a value", () => {
     const { settings } = mergeConfig(layers("retention:\n  maxAge: never\n  keep: { automatic: 9, manual: 1 }\n"));
     expect(settings.retention).toEqual({
       ...defaultRetention,
@@ -64,7 +64,7 @@ describe("mergeConfig", () => {
     });
   });
 
-  test("what openHoldfast is told", () => {
+  test("options of openHoldfast", () => {
     const config = mergeConfig(
       layers("store: s\nworkspace: { maxUntrackedBytes: 1kB, includeIgnored: true, worktrees: ../trees }\n"),
     );
@@ -88,14 +88,14 @@ describe("the file that init writes", () => {
   const written = mergeConfig(layers(configTemplate()));
   const plain = mergeConfig(layers(""));
 
-  test("is right, and changes nothing", () => {
+  test("is valid, and changes nothing", () => {
     expect(written.settings).toEqual(plain.settings);
     expect(written.entries.map(({ key, value }) => [key, value])).toEqual(
       plain.entries.map(({ key, value }) => [key, value]),
     );
   });
 
-  test("names every key, and sets all but those that depend on the place", () => {
+  test("names every key, and sets all but those that depend on the repository", () => {
     const byDefault = written.entries.filter((entry) => entry.origin.kind === "default").map(({ key }) => key);
     expect(byDefault).toEqual([
       "store",

@@ -26,7 +26,7 @@ async function problemsOf(text: string, more?: Readonly<Record<string, string>>)
 }
 
 describe("errors in the file", () => {
-  test("nothing said is the default; a jitter alone keeps the waits", async () => {
+  test("an empty rule is the default; jitter alone keeps the waits", async () => {
     expect(await policyOf("")).toEqual(defaultErrorPolicy);
     const { retry } = defaultErrorPolicy;
     expect((await policyOf("errors: { retry: { jitter: 0.5 } }")).retry).toEqual({ ...retry, jitter: 0.5 });
@@ -41,12 +41,12 @@ describe("errors in the file", () => {
     // A backtracking engine would not finish these.
     ["(a+)+$", `${"a".repeat(20_000)}!`, false],
     ["(\\w+\\s?)+$", `${"a".repeat(20_000)}!`, false],
-  ])("the pattern %s is searched for in capitals or not", async (pattern, text, found) => {
+  ])("the pattern %s is matched in any case", async (pattern, text, found) => {
     const { rules } = await policyOf(`errors:\n  rules:\n    - { id: x, pattern: '${pattern}', action: retry }\n`);
     expect(rules[0]?.pattern?.matches(text)).toBe(found);
   });
 
-  test("waits, agents and rules; agents to fall back to are fallen back to", async () => {
+  test("waits, agents and rules; fallback agents are used", async () => {
     const policy = await policyOf(
       "errors:\n  retry: { max: 3, delay: 1s, multiplier: 10, maxDelay: 30s }\n  fallback: { agents: [codex, claude:haiku], tries: 2 }\n" +
         "  rules:\n    - { id: quota, causes: [rate_limit], pattern: usage limit, action: fallback, exhausted: escalate }\n" +
@@ -110,7 +110,7 @@ escalation: { trigger_after: 3, channels: [cli, slack] }
 `;
   const IMPORT = "errors: { import: eh.yaml }\n";
 
-  test("is read as rules behind the file's own", async () => {
+  test("is read as rules after the file's own", async () => {
     const policy = await policyOf(
       "errors: { import: eh.yaml, rules: [{ id: own, action: abort, causes: [billing] }] }\n",
       { "eh.yaml": DOCUMENT },
@@ -140,7 +140,7 @@ escalation: { trigger_after: 3, channels: [cli, slack] }
     expect(policy.retry.delaysMs).toHaveLength(waits);
   });
 
-  test("what is wrong with it is told at its line, and nothing is done", async () => {
+  test("an error in it is reported with its line, and nothing is done", async () => {
     const bad = DOCUMENT.replace("(not.?found|404)", "(not.?found|404)(?!x)");
     const loaded = await load(IMPORT, { "eh.yaml": bad });
     expect(loaded).toMatchObject({

@@ -26,7 +26,7 @@ test("found upwards, up to the root of the repository and no further", async () 
   expect(loaded.ok && loaded.config.settings.store).toBe(join(directory, "s"));
 });
 
-test("outside a repository a parent's file is somebody else's", async () => {
+test("outside a repository a file of a parent directory is ignored", async () => {
   const inner = join(directory, "inner");
   await mkdir(inner);
   await writeFile(join(directory, CONFIG_FILE), "gc: { auto: false }\n");
@@ -34,7 +34,7 @@ test("outside a repository a parent's file is somebody else's", async () => {
   expect(findConfig(directory)).toBe(join(directory, CONFIG_FILE));
 });
 
-test("a file that does not fit is a value, one that cannot be read an error", async () => {
+test("an invalid file is a value, an unreadable one an error", async () => {
   await writeFile(join(directory, CONFIG_FILE), "gcc: 1\n");
   expect(await load(directory)).toMatchObject({
     ok: false,

@@ -8,7 +8,7 @@ function problems(text: string): readonly ConfigProblem[] {
   return parsed.ok ? [] : parsed.problems;
 }
 
-test("arguments by agent, less those that are ours to give", () => {
+test("arguments per agent, without reserved ones", () => {
   expect(parseConfig("agents:\n  args:\n    codex: [--sandbox, read-only]\n")).toMatchObject({
     values: { agents: { args: { codex: ["--sandbox", "read-only"] } } },
   });
@@ -17,7 +17,7 @@ test("arguments by agent, less those that are ours to give", () => {
   ]);
 });
 
-test("prices by provider and model; a cache costs as much as the rest unless it is said", () => {
+test("prices by provider and model; a cached token costs as much as others unless configured", () => {
   const parsed = parseConfig(
     "prices:\n  codex:gpt-5.5: { input: 1.25, cached: 0.125, output: 10 }\n  x:y: { input: 2, output: 3 }\n",
   );
@@ -41,7 +41,7 @@ test("prices by provider and model; a cache costs as much as the rest unless it 
     ]);
 });
 
-describe("what fits", () => {
+describe("valid settings", () => {
   test("every key", () => {
     const parsed = parseConfig(`
 store: ../state
@@ -85,7 +85,7 @@ gc:
   );
 });
 
-describe("what does not fit is shown where it stands", () => {
+describe("an invalid setting is shown with its line", () => {
   test("an unknown key, with the nearest known one", () => {
     expect(problems("retention:\n  maxAeg: 30d\n")).toEqual([
       {
@@ -129,7 +129,7 @@ describe("what does not fit is shown where it stands", () => {
     if (column > 0) expect([first?.line, first?.column]).toEqual([line, column]);
   });
 
-  test("all of them at once, in order of place", () => {
+  test("all of them at once, in the order of lines", () => {
     expect(problems("gc: { auot: true }\nstore: 5\nworkspace:\n  worktrees: []\n").map(({ line }) => line)).toEqual([
       1, 2, 4,
     ]);
@@ -144,7 +144,7 @@ describe("what does not fit is shown where it stands", () => {
   });
 });
 
-test("any text is either settings or problems with a place in the file", () => {
+test("any text is either settings or problems with a line", () => {
   const line = fc.oneof(
     fc.string(),
     fc.constantFrom(

@@ -135,7 +135,7 @@ const BUILT_IN_EFFECTS = ["push", "pull_request", "pull_request_text", "state_la
 
 const APPROVE = `a list of kinds of effects, such as [push, pull_request]; built in are ${BUILT_IN_EFFECTS.join(", ")}, and a name that is only nearly one of them counts as a mistake`;
 
-/** A misspelt name would switch the question off without a word. Kinds of the user's own workflows are allowed. */
+/** A misspelt name would switch the question off without an error. Kinds of the user's own workflows are allowed. */
 function effectKinds(value: unknown): readonly string[] | undefined {
   const kinds = Array.isArray(value) && value.length === 0 ? [] : words(value);
   const isKnown = (kind: string): boolean =>

@@ -23,7 +23,7 @@ async function put(path: string, text: string): Promise<void> {
   await writeFile(file, text);
 }
 
-test("without the folder, and with all that it may hold, the defaults", async () => {
+test("without the folder, and with all its files, the defaults", async () => {
   expect(await loadCrunch(root)).toEqual(defaultCrunchSettings);
   for (const file of crunchTemplate(defaultCrunchSettings)) await put(file.path, file.text);
   await put("notes.txt", "not for Holdfast");
@@ -38,7 +38,7 @@ test("each file is optional", async () => {
   });
 });
 
-test("what is wrong is told with its file and line, and all of it is in the data", async () => {
+test("an error is reported with its file and line, and all of them are in the data", async () => {
   await put("weights.yaml", "margin: 0.1\nmaxRounds: 9\n");
   await put("graphs/docs.yaml", "nodes: 1\n");
   await expect(loadCrunch(root)).rejects.toMatchObject({
@@ -48,7 +48,7 @@ test("what is wrong is told with its file and line, and all of it is in the data
   });
 });
 
-test.each(["agent.yaml", "graphs/enrichment.yml"])("a file that nothing reads is told: %s", async (path) => {
+test.each(["agent.yaml", "graphs/enrichment.yml"])("an unused file is reported: %s", async (path) => {
   await put(path, "agents: {}\n");
   await expect(loadCrunch(root)).rejects.toMatchObject({
     code: "CONFIG_INVALID",
@@ -56,13 +56,13 @@ test.each(["agent.yaml", "graphs/enrichment.yml"])("a file that nothing reads is
   });
 });
 
-test("a link in a file's place is not followed", async () => {
+test("a link at the path of a file is not followed", async () => {
   await put("team.yaml", "");
   await symlink("/etc/passwd", join(root, CRUNCH_DIRECTORY, "veto.yaml"));
   await expect(loadCrunch(root)).rejects.toMatchObject({ code: "IO_FAILED" });
 });
 
-test("a user's template comes before a setting, and that before the repository's, which needs consent", async () => {
+test("a user's template takes precedence over a setting, and that over the repository's, which needs consent", async () => {
   const home = join(root, "home");
   const env = { HOME: home };
   const write = async (path: string, text: string): Promise<string> => {

@@ -16,7 +16,7 @@ const document = {
 };
 
 describe("deeply immutable", () => {
-  test("frozen through and through, and apart from what it was made of (orbiter: cp.values['a'] = 1 worked)", () => {
+  test("deeply frozen, and separate from its input (orbiter: cp.values['a'] = 1 worked)", () => {
     const live = { list: [1, { deep: true }] };
     const metadata = { tags: ["a"] };
     const tokenUsage = { input: 1 };
@@ -50,7 +50,7 @@ describe("as a document", () => {
     expect(Checkpoint.fromJSON(checkpoint.toJSON()).equals(checkpoint)).toBe(true);
   });
 
-  test("what may be absent is filled in; what is not known is kept", () => {
+  test("optional fields are filled in; unknown fields are kept", () => {
     const { task_id, version } = document;
     expect(Checkpoint.fromJSON({ task_id, version, metadata: null, created_at: null }).toJSON()).toMatchObject({
       metadata: {},
@@ -69,7 +69,7 @@ describe("as a document", () => {
     "2026-02-17 10:11:12+00:00",
     "2026-02-17T10:11",
     "2026-02-17T10:11:12,5+0100",
-  ])("the time %s passes and stays as it was written", (time) => {
+  ])("the time %s is accepted and stays as written", (time) => {
     expect(Checkpoint.fromJSON({ ...document, created_at: time }).toJSON().created_at).toBe(time);
   });
 
@@ -93,7 +93,7 @@ describe("as a document", () => {
     ["", []],
     ["", null],
     ["", JSON.stringify(document)],
-  ])("%s is wrong: FORMAT_INVALID with that path and a hint (%#)", (path, wrong) => {
+  ])("%s is invalid: FORMAT_INVALID with that path and a hint (%#)", (path, wrong) => {
     const plain: unknown = typeof wrong === "object" && wrong !== null ? clean(wrong) : wrong;
     expect(() => Checkpoint.fromJSON(plain)).toThrow(
       expect.objectContaining({ code: "FORMAT_INVALID", data: expect.objectContaining({ path }) }),
@@ -101,13 +101,13 @@ describe("as a document", () => {
     expect(() => Checkpoint.fromJSON(plain)).toThrow(expect.objectContaining({ hint: expect.stringMatching(/\.$/) }));
   });
 
-  test("a text is not parsed for you, and the hint says so", () => {
+  test("a string is not parsed, and the hint explains it", () => {
     expect(() => Checkpoint.fromJSON("{}")).toThrow(
       expect.objectContaining({ hint: expect.stringContaining("JSON.parse") }),
     );
   });
 
-  test("what JSON cannot carry is refused with its path", () => {
+  test("values that JSON cannot represent are refused with their path", () => {
     const odd = { ...document, values: { when: new Date(0) } };
     expect(() => Checkpoint.fromJSON(odd)).toThrow(
       expect.objectContaining({ code: "NOT_JSON", data: { path: "/values/when" } }),
@@ -116,7 +116,7 @@ describe("as a document", () => {
     expect(() => new Checkpoint({ ...fields, values })).toThrow(expect.objectContaining({ code: "NOT_JSON" }));
   });
 
-  test("a key __proto__ is refused in what is saved", () => {
+  test("a key __proto__ is refused in saved values", () => {
     const proto: JsonObject = JSON.parse('{"a":[{"__proto__":1}]}');
     for (const [change, path] of [
       [{ values: proto }, "/values/a/0/__proto__"],
@@ -166,7 +166,7 @@ describe("as a document", () => {
     );
   });
 
-  test("wrong fields given by hand are usage, named as they were given", () => {
+  test("invalid fields given by a caller are USAGE, named as given", () => {
     expect(() => new Checkpoint({ ...fields, taskId: "" })).toThrow(
       expect.objectContaining({ code: "USAGE", data: expect.objectContaining({ path: "/taskId" }) }),
     );
@@ -176,7 +176,7 @@ describe("as a document", () => {
   });
 });
 
-test("equal means every field, whatever the order of keys", () => {
+test("equality compares every field, in any order of keys", () => {
   const a = Checkpoint.fromJSON(document);
   const b = Checkpoint.fromJSON({ ...document, token_usage: { output_tokens: 50, input_tokens: 100 } });
   expect(a.equals(b)).toBe(true);
@@ -185,7 +185,7 @@ test("equal means every field, whatever the order of keys", () => {
   }
 });
 
-test("any document comes back as it was, after one normalisation by JSON itself", () => {
+test("any document is returned unchanged, after one normalization by JSON itself", () => {
   const someJson = withoutProtoKey(fc.jsonValue({ maxDepth: 4 })).map(
     (value) => JSON.parse(JSON.stringify(value)) as Json,
   );
@@ -211,7 +211,7 @@ test("any document comes back as it was, after one normalisation by JSON itself"
   );
 });
 
-test("any value at all is either a checkpoint or a coded error", () => {
+test("any value is either a checkpoint or an error with a code", () => {
   fc.assert(
     fc.property(fc.anything(), fc.constantFrom("", ...Object.keys(document)), (value, key) => {
       try {

@@ -138,7 +138,7 @@ class World {
 }
 
 test(
-  "memory and sqlite agree on every act, and versions are 1 to n without gaps, whatever comes between",
+  "memory and sqlite agree on every operation, and versions are 1 to n without gaps",
   async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(someAct, { minLength: 5, maxLength: 30 }), async (acts) => {
@@ -169,7 +169,7 @@ test(
   TIMEOUT_MS,
 );
 
-test("a snapshot restored is the context again, and stays so when it is saved and read", async () => {
+test("a restored snapshot equals the context, also after it is saved and read", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.dictionary(someKey, someValue),
@@ -193,7 +193,7 @@ test("a snapshot restored is the context again, and stays so when it is saved an
   );
 });
 
-test("forking and merging at once changes nothing; forking, setting and merging is setting", () => {
+test("forking and merging immediately changes nothing; forking, setting and merging is setting", () => {
   fc.assert(
     fc.property(
       fc.dictionary(someKey, someValue),
@@ -215,7 +215,7 @@ test("forking and merging at once changes nothing; forking, setting and merging 
   );
 });
 
-test("siblings that set different keys merge in either order to the same", () => {
+test("siblings that set different keys merge to the same in either order", () => {
   fc.assert(
     fc.property(someValue, someValue, someTokens, someTokens, (left, right, usedLeft, usedRight) => {
       const outcomes = [["x", "y"] as const, ["y", "x"] as const].map((order) => {

@@ -24,13 +24,13 @@ describe("context rewind", () => {
   const fork = (tree: ContextTree, from: string, id: string): ContextTree => forkContext(tree, { from, id });
   const root = restoreContext({ values: { a: 1, keep: true }, tokens: { input: 10 } });
 
-  test("a root is what was stored, no more and no less", () => {
+  test("a root has exactly the stored values", () => {
     const stored = snapshotContext(root);
     const later = addTokens(updateValues(root, "root", { a: 2, more: [1] }), "root", { input: 5, output: 1 });
     expect(snapshotContext(rewindContext(later, "root", stored))).toEqual(stored);
   });
 
-  test("a fork gets its own values back; what it had from its parent stays the parent's", () => {
+  test("a fork gets its own values back; inherited values stay the parent's", () => {
     let tree = setValue(fork(root, "root", "child"), "child", "own", 1);
     const stored = snapshotContext(tree, "child");
     tree = setValue(setValue(tree, "child", "own", 2), "child", "a", 9);
@@ -39,7 +39,7 @@ describe("context rewind", () => {
     expect(mergeContext(tree, { child: "child" })).toMatchObject({ kind: "merged", conflicts: [] });
   });
 
-  test("tokens of a fork: those before the fork are not counted as its own again", () => {
+  test("tokens of a fork: those before the fork are not counted again as its own", () => {
     const tree = addTokens(fork(root, "root", "child"), "child", { input: 5 });
     const stored = snapshotContext(tree, "child");
     const back = rewindContext(addTokens(tree, "child", { input: 100, output: 7 }), "child", stored);
@@ -49,13 +49,13 @@ describe("context rewind", () => {
     expect(snapshotContext(less, "child").tokens).toEqual({ input: 10 });
   });
 
-  test("a context that is closed is not put back", () => {
+  test("a closed context is not restored", () => {
     const merged = mergeContext(fork(root, "root", "child"), { child: "child" });
     if (merged.kind !== "merged") throw new Error("conflict");
     expect(() => rewindContext(merged.tree, "child", snapshotContext(root))).toThrow(/already been merged/);
   });
 
-  test("whatever a fork did since, it stands again where its snapshot was taken, and its parent has not moved", () => {
+  test("after any operations of a fork, a restore gives its snapshot, and its parent is unchanged", () => {
     const values = fc.dictionary(
       fc.constantFrom("a", "b", "keep", "constructor"),
       withoutProtoKey(fc.jsonValue()).map(asJson),
@@ -90,7 +90,7 @@ describe("context tree", () => {
   }
 
   describe("values", () => {
-    test("a fork sees its parent's values as they are now, and sets its own only", () => {
+    test("a fork sees its parent's current values, and sets only its own", () => {
       let tree = fork(setValue(empty, "root", "a", 1), "root", "child");
       tree = setValue(tree, "root", "late", true);
       tree = setValue(tree, "child", "a", 2);
@@ -100,7 +100,7 @@ describe("context tree", () => {
       expect(valuesOf(tree, "child")).toEqual({ a: 2, late: true });
     });
 
-    test("a parent's value cannot be deleted from a fork, nor what is not there", () => {
+    test("neither a parent's value nor a missing one can be deleted from a fork", () => {
       const tree = fork(setValue(empty, "root", "a", 1), "root", "child");
       expect(() => deleteValue(tree, "child", "a")).toThrow(/no value "a" of its own/);
       expect(() => deleteValue(tree, "root", "b")).toThrow(expect.objectContaining({ code: "USAGE" }));
@@ -111,7 +111,7 @@ describe("context tree", () => {
       expect(() => updateValues(empty, "root", bad)).toThrow(expect.objectContaining({ code: "NOT_JSON" }));
     });
 
-    test("odd objects are refused, however little is in them that is new", () => {
+    test("objects that are not plain are refused, however little of them is new", () => {
       const tree = setValue(empty, "root", "a", 1);
       class Odd {
         a = 1;
@@ -124,7 +124,7 @@ describe("context tree", () => {
       }
     });
 
-    test("a list that grew shares what it had, so that saving it costs what it grew by", () => {
+    test("a list that grew shares its old elements, so that saving it costs only the growth", () => {
       const messages = Array.from({ length: 100 }, (_, n) => ({ n, text: "word ".repeat(20) }));
       const before = setValue(
         setValue(empty, "root", "other", { deep: ["x".repeat(300)] }),
@@ -141,7 +141,7 @@ describe("context tree", () => {
       expect(snapshotContext(after).values["messages"]).toBe(now);
     });
 
-    test("names that objects know by themselves are names like any other", () => {
+    test("names that objects inherit are ordinary names", () => {
       expect(getValue(empty, "root", "constructor")).toBeUndefined();
       const tree = setValue(empty, "root", "constructor", { evil: true });
       expect(getValue(tree, "root", "constructor")).toEqual({ evil: true });
@@ -156,7 +156,7 @@ describe("context tree", () => {
       expect(() => addTokens(empty, "root", JSON.parse('{"__proto__":1}'))).toThrow(refused);
     });
 
-    test("changing a value after it was set, or one that was read, changes nothing (orbiter shared nested objects)", () => {
+    test("changing a value after it was set or read changes nothing (orbiter shared nested objects)", () => {
       const list = [1];
       const tree = setValue(empty, "root", "list", list);
       const snapshot = snapshotContext(tree);
@@ -182,7 +182,7 @@ describe("context tree", () => {
       expect(tokensOf(tree, "root")).toEqual({ input: 100 });
     });
 
-    test("what parent and siblings used meanwhile is not counted again", () => {
+    test("usage of parent and siblings meanwhile is not counted again", () => {
       let tree = fork(fork(addTokens(empty, "root", { input: 10 }), "root", "a"), "root", "b");
       tree = addTokens(addTokens(addTokens(tree, "a", { input: 1 }), "b", { input: 2, output: 5 }), "root", {
         input: 100,
@@ -191,14 +191,14 @@ describe("context tree", () => {
       expect(tokensOf(tree, "root")).toEqual({ input: 113, output: 5 });
     });
 
-    test("a fork that used 5 after 100 shows 105 and brings 5 (orbiter could not tell them apart)", () => {
+    test("a fork that used 5 after 100 shows 105 and brings 5 (orbiter could not distinguish them)", () => {
       const forked = addTokens(fork(addTokens(empty, "root", { input: 100 }), "root", "child"), "child", { input: 5 });
       expect(snapshotContext(forked, "child").tokens).toEqual({ input: 105 });
       expect(tokensOf(forked, "root")).toEqual({ input: 100 });
       expect(tokensOf(merged(forked, "child"), "root")).toEqual({ input: 105 });
     });
 
-    test("nothing used is no fault", () => {
+    test("zero usage is not an error", () => {
       expect(tokensOf(addTokens(empty, "root", { input: 0 }), "root")).toEqual({ input: 0 });
     });
 
@@ -230,18 +230,18 @@ describe("context tree", () => {
       expect(() => fork(forked, "root", "")).toThrow(/needs an id/);
     });
 
-    test("what both changed is reported, and nothing is merged unless told who wins (orbiter: the last one, silently)", () => {
+    test("changes on both sides are reported, and nothing is merged without a rule (orbiter: the last one, silently)", () => {
       let tree = setValue(setValue(forked, "x", "a", 1), "y", "a", 2);
       tree = merged(setValue(tree, "y", "only-y", true), "x");
       const conflict = { key: "a", base: 0, parent: 1, child: 2 };
       expect(mergeContext(tree, { child: "y" })).toEqual({ kind: "conflict", conflicts: [conflict] });
-      const told = mergeContext(tree, { child: "y", onConflict: "child_wins" });
-      expect(told).toMatchObject({ kind: "merged", conflicts: [conflict] });
+      const decided = mergeContext(tree, { child: "y", onConflict: "child_wins" });
+      expect(decided).toMatchObject({ kind: "merged", conflicts: [conflict] });
       expect(valuesOf(merged(tree, "y", "child_wins"), "root")).toEqual({ a: 2, keep: 1, "only-y": true });
       expect(valuesOf(merged(tree, "y", "parent_wins"), "root")).toEqual({ a: 1, keep: 1, "only-y": true });
     });
 
-    test("the same change on both sides is none; nor is a change of the parent's that the fork did not touch", () => {
+    test("the same change on both sides is not a conflict; nor is a change of the parent that the fork did not touch", () => {
       let tree = setValue(setValue(forked, "x", "a", { b: 1, c: [] }), "root", "a", { c: [], b: 1 });
       tree = setValue(tree, "root", "keep", 2);
       expect(mergeContext(tree, { child: "x" })).toMatchObject({ kind: "merged", conflicts: [] });
@@ -258,7 +258,7 @@ describe("context tree", () => {
       });
     });
 
-    test("a discarded fork's values are gone, its tokens are not, nor those of its forks", () => {
+    test("a discarded fork loses its values, but not its tokens and those of its forks", () => {
       let tree = fork(addTokens(setValue(forked, "x", "a", 7), "x", { input: 3 }), "x", "z");
       tree = discardContext(addTokens(tree, "z", { input: 4 }), "x");
       expect(snapshotContext(tree)).toEqual({ values: { a: 0, keep: 1 }, tokens: { input: 7 } });
@@ -304,7 +304,7 @@ describe("context tree", () => {
     const openIds = (tree: ContextTree): readonly string[] =>
       [...tree.nodes].filter(([, node]) => node.kind === "open").map(([id]) => id);
 
-    test("every token is counted exactly once, however contexts fork, merge and are let go", () => {
+    test("every token is counted exactly once, for any forks, merges and discards", () => {
       fc.assert(
         fc.property(fc.array(someAct, { maxLength: 40 }), (acts) => {
           let tree = empty;
@@ -323,7 +323,7 @@ describe("context tree", () => {
       );
     });
 
-    test("setting in one context is seen by it and those forked from it, and by nobody else", () => {
+    test("a value set in one context is seen by it and its forks, and by no other", () => {
       fc.assert(
         fc.property(fc.array(someAct, { maxLength: 30 }), someKey, fc.nat(), (acts, key, pick) => {
           const tree = acts.reduce(act, empty);
@@ -342,7 +342,7 @@ describe("context tree", () => {
       );
     });
 
-    test("a snapshot restores to itself, through JSON too, and no later act reaches it", () => {
+    test("a snapshot restores to itself, also through JSON, and no later operation changes it", () => {
       fc.assert(
         fc.property(fc.array(someAct, { maxLength: 30 }), fc.array(someAct, { maxLength: 10 }), (acts, later) => {
           const tree = acts.reduce(act, empty);

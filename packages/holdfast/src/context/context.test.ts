@@ -21,7 +21,7 @@ describe("context", () => {
   }
 
   describe("state", () => {
-    test("is like a Map, with what a parent has behind it", () => {
+    test("is like a Map, with the values of its parent behind it", () => {
       const parent = new Context("task-1");
       parent.state.set("a", 1).update({ list: [1], gone: null });
       const child = parent.fork("sub");
@@ -58,7 +58,7 @@ describe("context", () => {
       expect(child.state.toJSON()).toEqual({ a: 1 });
     });
 
-    test("what goes in is copied, what comes out is frozen", () => {
+    test("input is copied, output is frozen", () => {
       const context = new Context("task-1");
       const list: Json[] = [{ deep: [1] }];
       context.state.set("list", list);
@@ -69,7 +69,7 @@ describe("context", () => {
       expect(() => Object.assign(context.state.local, { x: 1 })).toThrow(TypeError);
     });
 
-    test("what is no JSON is refused whole", () => {
+    test("a value that is not JSON is refused completely", () => {
       const context = new Context("task-1");
       expect(() => context.state.update({ good: 1, bad: undefined as unknown as Json })).toThrow(
         expect.objectContaining({ code: "NOT_JSON", data: { path: "/bad" } }),
@@ -96,7 +96,7 @@ describe("context", () => {
   });
 
   describe("fork and merge", () => {
-    test("a child's values and net tokens come back once: 50, 30 and 20 are 100", () => {
+    test("a child's values and net tokens are merged once: 50, 30 and 20 are 100", () => {
       const root = new Context("root").addTokens({ input: 50 });
       const child = root.fork("child").addTokens({ input: 30 });
       const grandchild = child.fork("grandchild").addTokens({ input: 20 });
@@ -107,7 +107,7 @@ describe("context", () => {
       expect([root.tokenUsage, root.state.get("found"), root.children]).toEqual([{ input: 100 }, ["x"], []]);
     });
 
-    test("twice is refused (orbiter counted tokens twice), and what was merged is closed", () => {
+    test("a second merge is refused (orbiter counted tokens twice), and a merged context is closed", () => {
       const root = new Context("root");
       const child = root.fork("child").addTokens({ input: 5 });
       root.merge(child);
@@ -124,7 +124,7 @@ describe("context", () => {
       expect(root.tokenUsage).toEqual({ input: 5 });
     });
 
-    test("its name is free again; the old one does not stand for the new", () => {
+    test("its name can be used again; the old context is not the new one", () => {
       const root = new Context("root");
       const first = root.fork("worker");
       expect(() => root.fork("worker")).toThrow(/Context worker already exists in this tree/);
@@ -138,7 +138,7 @@ describe("context", () => {
       expect(root.state.get("a")).toBe(1);
     });
 
-    test("only a parent merges its own child, and only when that has no open forks", () => {
+    test("only a parent merges its own child, and only if that has no open forks", () => {
       const root = new Context("root");
       const child = root.fork("child");
       const grandchild = child.fork("grandchild");
@@ -155,7 +155,7 @@ describe("context", () => {
       expect(() => root.merge(undefined as unknown as Context)).toThrow(expect.objectContaining({ code: "USAGE" }));
     });
 
-    test("what both changed is refused with the conflict, unless told who wins", () => {
+    test("changes on both sides are refused with the conflict, unless a rule decides", () => {
       const root = new Context("root");
       root.state.set("a", 0);
       const [x, y] = [root.fork("x"), root.fork("y")];
@@ -176,7 +176,7 @@ describe("context", () => {
       expect(root.state.toJSON()).toEqual({ a: 2, only: true });
     });
 
-    test("a discarded child's values are forgotten, its tokens and those below it are not", () => {
+    test("a discarded child's values are dropped, its tokens and those below it are not", () => {
       const root = new Context("root");
       const child = root.fork("child").addTokens({ input: 3 });
       const below = child.fork("below").addTokens({ input: 4 });
@@ -187,7 +187,7 @@ describe("context", () => {
       expect(() => root.discard(child)).toThrow(/already been discarded/);
     });
 
-    test("a family does not grow with the forks that it had", () => {
+    test("memory does not grow with the number of past forks", () => {
       const root = new Context("root");
       for (let n = 0; n < 2000; n++) {
         const child = root.fork(`child-${n % 3}`);
@@ -210,7 +210,7 @@ describe("context", () => {
       expect([restored.tokenUsage, restored.parent, restored.children]).toEqual([{ input_tokens: 100 }, null, []]);
     });
 
-    test("numbers go on and history stays after a restore (orbiter began at 1 again, with none)", async () => {
+    test("numbers and history continue after a restore (orbiter began at 1 again, with none)", async () => {
       const store = memory();
       const context = await store.context();
       const first = await context.snapshot();
@@ -222,7 +222,7 @@ describe("context", () => {
       expect(await restored.store?.listVersions()).toEqual([1, 2, 3, 4]);
     });
 
-    test("in place: the context that others hold goes back (in orbiter's guide it silently did not)", async () => {
+    test("in place: the context that others hold is restored (in orbiter's guide it silently was not)", async () => {
       const context = await memory().context();
       context.state.update({ step: 1, list: [1] });
       context.addTokens({ input: 10 });
@@ -254,7 +254,7 @@ describe("context", () => {
       ]);
     });
 
-    test("a fork's snapshot is of its own task, and holds what it sees", async () => {
+    test("a fork's snapshot belongs to its own task, and contains its visible values", async () => {
       const store = memory("main");
       const context = await store.context();
       context.state.set("a", 1);
@@ -277,7 +277,7 @@ describe("context", () => {
       expect((await (await store.context("sub")).snapshot()).version).toBe(2);
     });
 
-    test("going on: a context begins where the newest checkpoint stands", async () => {
+    test("resuming: a context starts with the newest checkpoint", async () => {
       const store = memory();
       const first = await store.context();
       first.state.set("page", 1);
@@ -286,7 +286,7 @@ describe("context", () => {
       expect([again.state.get("page"), again.tokenUsage]).toEqual([1, { input: 1 }]);
     });
 
-    test("without a store everything works but the snapshot, which says why", async () => {
+    test("without a store everything works except the snapshot, which reports the reason", async () => {
       const made = new Context("task-1");
       const read = Context.restore(new Checkpoint({ taskId: "task-1", version: 7, values: { a: 1 }, tokenUsage: {} }));
       expect([made.store, read.state.get("a")]).toEqual([null, 1]);
@@ -298,7 +298,7 @@ describe("context", () => {
       }
     });
 
-    test("what does not fit together is refused", async () => {
+    test("conflicting options are refused", async () => {
       const store = memory();
       const checkpoint = await (await store.context()).snapshot();
       const other = new Context("other", { store: store.task("other") });
@@ -353,7 +353,7 @@ describe("checkpoint store", () => {
       return store;
     }
 
-    test("versions count from 1, and what was saved is there again", async () => {
+    test("versions count from 1, and a saved one is read back", async () => {
       const store = await fresh();
       const first = await store.save({ ...step(1), metadata: { description: "After step 1" } });
       const second = await store.save(step(2));
@@ -367,7 +367,7 @@ describe("checkpoint store", () => {
       expect([String(store), inspect(store)]).toEqual(Array(2).fill('CheckpointStore(taskId="task-1", checkpoints=2)'));
     });
 
-    test("an empty one has nothing, and leaves nothing behind when it is only looked at", async () => {
+    test("an empty store has nothing, and reading it leaves nothing behind", async () => {
       const handle = await (await places())();
       const store = await CheckpointStore.open("task-1", { store: handle });
       expect(await store.latest()).toBeUndefined();
@@ -378,7 +378,7 @@ describe("checkpoint store", () => {
     });
 
     test.each([0, -1, 3, 1.5, Number.NaN, "1" as unknown as number])(
-      "version %s is not there: a hint and data",
+      "version %s does not exist: a hint and data",
       async (version) => {
         const store = await fresh();
         await expect(store.get(version)).rejects.toMatchObject({
@@ -396,7 +396,7 @@ describe("checkpoint store", () => {
       },
     );
 
-    test("what is given is copied at the call, nested values and metadata too", async () => {
+    test("input is copied at the call, including nested values and metadata", async () => {
       const store = await fresh();
       const values = { list: [1] };
       const metadata = { tags: ["a"] };
@@ -408,7 +408,7 @@ describe("checkpoint store", () => {
       expect(await store.get(1)).toEqual(saved);
     });
 
-    test("saves that overlap are versions in the order of the calls, the very first ones too", async () => {
+    test("overlapping saves are versions in the order of the calls, also the very first ones", async () => {
       const store = await fresh();
       const saved = await Promise.all(Array.from({ length: 20 }, (_, n) => store.save(step(n + 1))));
       expect(saved.map(({ version, values }) => [version, values["step"]])).toEqual(
@@ -417,7 +417,7 @@ describe("checkpoint store", () => {
       expect((await store.get(7)).values).toEqual({ step: 7 });
     });
 
-    test("what cannot be saved is refused, nothing is written, and the next version is the next", async () => {
+    test("an invalid save is refused, nothing is written, and the next version has the next number", async () => {
       const store = await fresh();
       await store.save(step(1));
       const wrong: readonly [unknown, string][] = [
@@ -461,7 +461,7 @@ describe("checkpoint store", () => {
       expect(() => CheckpointStore.inMemory("")).toThrow(/cannot be a task id/);
     });
 
-    test("a run of the store that is no task of ours is not written into", async () => {
+    test("a run of the store that is not a task is not written to", async () => {
       const handle = await (await places())();
       await handle.createRun({ id: "task-1", workflow: "impl", work: { kind: "none" } });
       await expect(CheckpointStore.open("task-1", { store: handle })).rejects.toMatchObject({
@@ -482,7 +482,7 @@ describe("checkpoint store", () => {
       expect((await (await store.context()).snapshot()).version).toBe(2);
     });
 
-    test("another handle sees what was saved, and goes on counting", async () => {
+    test("another handle sees the saved versions, and continues the numbers", async () => {
       const next = await places();
       const first = await CheckpointStore.open("task-1", { store: await next() });
       await first.save(step(1));
@@ -493,7 +493,7 @@ describe("checkpoint store", () => {
       expect((await second.save(step(2))).version).toBe(2);
     });
 
-    test("two writers of one task: the second is told so, by save and already by context", async () => {
+    test("two writers of one task: the second gets an error, from save and already from context", async () => {
       const next = await places();
       const first = await CheckpointStore.open("task-1", { store: await next() });
       const second = await CheckpointStore.open("task-1", { store: await next() });
@@ -522,7 +522,7 @@ describe("checkpoint store", () => {
       expect((await waiting).version).toBe(2);
     });
 
-    test("a version that retention removed is told as such; the others keep their numbers", async () => {
+    test("a version that retention removed is reported as such; the others keep their numbers", async () => {
       const handle = await (await places())();
       const store = await CheckpointStore.open("task-1", { store: handle });
       for (const n of [1, 2, 3]) await store.save(step(n));
@@ -539,7 +539,7 @@ describe("checkpoint store", () => {
       });
     });
 
-    test("a history that began elsewhere goes on from the number that it had", async () => {
+    test("a history that began elsewhere continues its numbers", async () => {
       const store = await fresh();
       const document = new Checkpoint({ taskId: "task-1", version: 7, values: { a: 1 }, tokenUsage: { t: 5 } });
       const context = Context.restore(document, { store });
@@ -553,7 +553,7 @@ describe("checkpoint store", () => {
       await expect(store.get(1)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     });
 
-    test("closing lets go; a store of one's own stays open, and a further task closes only itself", async () => {
+    test("closing releases the lease; a store of the caller stays open, and a further task closes only itself", async () => {
       const handle = await (await places())();
       const store = await CheckpointStore.open("task-1", { store: handle });
       const other = store.task("task-2");
@@ -569,8 +569,8 @@ describe("checkpoint store", () => {
     });
   });
 
-  describe("where it is kept", () => {
-    test("in a directory: still there when it is opened again", async () => {
+  describe("location", () => {
+    test("in a directory: it persists", async () => {
       const directory = join(scratchDirectory(onTestFinished), "state");
       {
         await using store = await CheckpointStore.open("task-1", { store: directory });
@@ -582,7 +582,7 @@ describe("checkpoint store", () => {
       await expect(store.latest()).rejects.toMatchObject({ code: "USAGE", message: expect.stringContaining("closed") });
     });
 
-    test("in a repository: in its own store by default, without touching files or refs, and Holdfast knows the run", async () => {
+    test("in a repository: in its own store by default, without touching files or refs, and Holdfast lists the run", async () => {
       const repository = createTestRepository();
       onTestFinished(() => repository.dispose());
       const git = (): readonly string[] =>
@@ -604,7 +604,7 @@ describe("checkpoint store", () => {
       expect(events.filter(({ kind }) => kind === "problem")).toEqual([]);
     });
 
-    test("neither: told what can be done", async () => {
+    test("neither: the hint lists the options", async () => {
       const cwd = scratchDirectory(onTestFinished);
       await expect(CheckpointStore.open("task-1", { cwd })).rejects.toMatchObject({
         code: "NOT_A_REPOSITORY",
@@ -627,7 +627,7 @@ describe("checkpoint store", () => {
     });
   });
 
-  test("a writer that was taken over is told, writes nothing, and can only open again", async () => {
+  test("a writer whose lease was taken over gets an error, writes nothing, and can only open again", async () => {
     const database = createMemoryDatabase();
     const dead = { host: "here", pid: 1, started: "1", boot: "other" };
     const stolen = openMemoryStore({ database, identity: { ...dead } });

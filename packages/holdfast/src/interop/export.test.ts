@@ -44,23 +44,23 @@ async function runReading(run: string, bodies: readonly (string | null)[]): Prom
   await store.releaseLease(lease);
 }
 
-async function told(run: string): Promise<{ readonly message: unknown; readonly lost: readonly string[] }> {
+async function exported(run: string): Promise<{ readonly message: unknown; readonly lost: readonly string[] }> {
   const { bytes, losses } = await holdfast.formats.transcript(run);
   const { steps } = JSON.parse(new TextDecoder().decode(bytes));
   return { message: steps[0].message, lost: losses.map(({ path }) => path) };
 }
 
-test("the task is told as the run was given it, and that it was edited since", async () => {
+test("the exported task is that of the start of the run, and its later edit is reported", async () => {
   await runReading("edited", [null, "On empty input.", "On empty input. And on long ones."]);
-  const { message, lost } = await told("edited");
+  const { message, lost } = await exported("edited");
   expect(message).toBe("Issue #7: Crash\n\nOn empty input.");
   expect(lost).toContain("inputs.issue");
 });
 
-test("one that stayed as it was is no loss; a run that never knew it has the number", async () => {
+test("an unchanged task is not a loss; a run that never read it has the number", async () => {
   await runReading("same", [null, "Once.", "Once."]);
-  expect(await told("same")).toMatchObject({ message: "Issue #7: Crash\n\nOnce." });
-  expect((await told("same")).lost).not.toContain("inputs.issue");
+  expect(await exported("same")).toMatchObject({ message: "Issue #7: Crash\n\nOnce." });
+  expect((await exported("same")).lost).not.toContain("inputs.issue");
   await runReading("never", [null]);
-  expect(await told("never")).toMatchObject({ message: "Issue #7" });
+  expect(await exported("never")).toMatchObject({ message: "Issue #7" });
 });

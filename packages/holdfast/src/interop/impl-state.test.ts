@@ -13,7 +13,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const golden = join(import.meta.dirname, "../../../formats/golden/impl-json");
 
 test.each(["seed-example.json", "least.json", "unknown-fields.json", "version-2-simp.json", "partial-history.json"])(
-  "%s is loaded and saved whole, in its order",
+  "%s is loaded and saved completely, in its order",
   async (name) => {
     const state = await loadCheckpoint(join(golden, name));
     const path = join(root, "bytes", name);
@@ -24,7 +24,7 @@ test.each(["seed-example.json", "least.json", "unknown-fields.json", "version-2-
   },
 );
 
-test("the example of the seed has the fields that it names, and comes back byte for byte", async () => {
+test("the example of the seed has its fields, and is written back byte for byte", async () => {
   const state = await ImplState.load(join(golden, "seed-example.json"));
   await state.save(join(root, "example.json"));
   expect(readFileSync(join(root, "example.json"))).toEqual(readFileSync(join(golden, "seed-example.json")));
@@ -67,7 +67,7 @@ test("a change keeps unknown fields, takes the present time, and simp makes it v
 });
 
 test.each([
-  ["not there", null, "USAGE"],
+  ["missing", null, "USAGE"],
   ["not JSON", "{", "FORMAT_DAMAGED"],
   ["a list", "[]", "FORMAT_INVALID"],
   ["of version 3", '{"version":3,"state":{}}', "FORMAT_TOO_NEW"],
@@ -100,7 +100,7 @@ test.each([
   );
 });
 
-test("any state comes back as it was", async () => {
+test("any state is read back unchanged", async () => {
   const path = join(root, "any.json");
   const states = fc.record({
     issueNo: fc.nat(),
@@ -123,7 +123,7 @@ test("any state comes back as it was", async () => {
   );
 });
 
-test("killed while it saves, the file is whole: the old state or the new one", async () => {
+test("killed while it saves, the file is complete: the old state or the new one", async () => {
   const path = join(root, "killed", "impl-checkpoint.json");
   const program = `import { ImplState } from ${JSON.stringify(join(import.meta.dirname, "impl-state.ts"))};
     let state = new ImplState({ issueNo: 1, worktree: "/w", lastFeedback: "x".repeat(200_000) });

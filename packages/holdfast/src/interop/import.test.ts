@@ -79,7 +79,7 @@ test.each([[[1, 2]], [[7]], [[3, 4, 5]]])(
   },
 );
 
-test("versions continue from the last one where some are missing; such a task is a run of its own", async () => {
+test("versions continue from the last one if some are missing; such a task is its own run", async () => {
   const run = await importVersions("task-1", 1, 2, 5);
   expect(run).toMatch(/^task-1-/);
   const handle = await holdfast.run(run);
@@ -89,7 +89,7 @@ test("versions continue from the last one where some are missing; such a task is
   expect(await exported(run)).toEqual([1, 2, 5, 6]);
 });
 
-test("a task that the library has keeps its history; an import of the same name is another run", async () => {
+test("a task of the library keeps its history; an import of the same name is another run", async () => {
   const store = await openTask("task-1");
   await store.save({ values: { mine: true }, tokenUsage: {} });
   await store.close();
@@ -119,7 +119,7 @@ test("versions come in order, each with its own document", async () => {
   expect(first.encoded.losses).toEqual([]);
 });
 
-test("cut in the middle, it is no run to go on with, and the same import finishes it once", async () => {
+test("interrupted in the middle, it is not a resumable run, and the same import finishes it once", async () => {
   const plan = await planOf(versions);
   const { run, workflow, work, labels } = plan;
   const [first] = plan.checkpoints;

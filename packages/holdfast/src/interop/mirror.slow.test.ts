@@ -75,7 +75,7 @@ function yamlOf(path: string): JsonObject {
 }
 
 describe("the directory of a crunch run", () => {
-  test("is in the main worktree, wherever one stands, and git does not see it", async () => {
+  test("is in the main worktree, from any directory, and git ignores it", async () => {
     const { root, git, save, mirror, directory, files, holdfast } = await scene();
     await save("stage");
     const other = `${root}-other`;
@@ -92,7 +92,7 @@ describe("the directory of a crunch run", () => {
     });
   });
 
-  test("one that somebody made before is not hidden behind their back", async () => {
+  test("an existing one of a user is not hidden", async () => {
     const { save, mirror, directory } = await scene();
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, "notes.txt"), "mine");
@@ -101,7 +101,7 @@ describe("the directory of a crunch run", () => {
     expect(existsSync(join(directory, ".gitignore"))).toBe(false);
   });
 
-  test("defects 5 and 6: index, count and latest follow every change, and the trigger stands in the file itself", async () => {
+  test("defects 5 and 6: index, count and latest follow every change, and the trigger is in the file itself", async () => {
     const { save, mirror, directory, files, index, listed } = await scene();
     for (let round = 1; round <= 5; round += 1) {
       await save("batch_complete");
@@ -129,7 +129,7 @@ describe("the directory of a crunch run", () => {
     expect(readdirSync(outside)).toEqual([]);
   });
 
-  test("what a kill left half-written is swept by the next mirror, and nothing else that is hidden", async () => {
+  test("partial files of a kill are removed by the next mirror, and no other hidden files", async () => {
     const { save, mirror, directory } = await scene();
     await save("stage");
     await mirror.catchUp();
@@ -224,8 +224,8 @@ describe("defects 1 to 4: the rows of crunch's table of retention, in the direct
   });
 });
 
-describe("checkpoint-config.yaml of a run that goes on", () => {
-  test("switches decide what is shown, from the next checkpoint on", async () => {
+describe("checkpoint-config.yaml of a run that continues", () => {
+  test("switches decide which checkpoints are shown, from the next one on", async () => {
     const { save, mirror, listed, configure } = await scene();
     for (const trigger of ["agent_complete", "conflict_start", "stage"] as const) await save(trigger);
     await mirror.catchUp();
@@ -255,7 +255,7 @@ describe("checkpoint-config.yaml of a run that goes on", () => {
     expect(listed()).toHaveLength(2);
   });
 
-  test("a bad file is an error with its line, what is there stays, and mended it catches up", async () => {
+  test("an invalid file is an error with its line, existing files stay, and with a valid one the mirror catches up", async () => {
     const { save, mirror, files, configure, holdfast } = await scene();
     await save("stage");
     await mirror.catchUp();
@@ -281,7 +281,7 @@ describe("checkpoint-config.yaml of a run that goes on", () => {
   });
 });
 
-test("read while it is written, it is whole at every moment", async () => {
+test("read while it is written, it is always complete", async () => {
   const { save, mirror, directory, files } = await scene();
   await save("stage");
   await mirror.catchUp();
@@ -311,7 +311,7 @@ test("read while it is written, it is whole at every moment", async () => {
   expect(files().length).toBeLessThan(13);
 });
 
-test("crunch's own directory, imported and mirrored into itself, is left as it was and imported again the same run", async () => {
+test("crunch's own directory, imported and mirrored into itself, is unchanged and imports as the same run", async () => {
   const { root, holdfast } = await scene();
   const directory = join(root, ".claude/crunch/42/checkpoints");
   mkdirSync(directory, { recursive: true });

@@ -27,7 +27,7 @@ test("a mirror of documents writes nothing out of the repository through a link"
   expect(readdirSync(outside)).toEqual([]);
 });
 
-test("nor does the copy of a file that is in the place of another loop's", () => {
+test("nor does the copy of a file at the path of another loop's", () => {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-mirror-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const [root, outside] = [join(directory, "root"), join(directory, "outside")];

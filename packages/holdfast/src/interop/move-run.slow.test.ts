@@ -186,7 +186,7 @@ describe("a run moves to another clone", () => {
     expect(await problems(two)).toEqual([]);
   });
 
-  test("not while it runs here, not over another run of that name, and not into a repository without its base", async () => {
+  test("not while it runs here, not over another run of that id, and not into a repository without its base", async () => {
     const { folder, a, b, file } = clones();
     const one = await waitingRun(a);
     const lease = await one.store.takeLease({ run: "moved", label: "busy" });
@@ -307,7 +307,7 @@ describe("a hostile run file", () => {
       "FORMAT_DAMAGED",
     ],
     [
-      "objects that are no pack",
+      "objects that are not a pack",
       same,
       withObjects((objects) => ({ ...objects, pack: Buffer.from("PACK") })),
       "FORMAT_DAMAGED",
@@ -353,7 +353,7 @@ describe("a hostile run file", () => {
     await refused(clone, two, "FORMAT_DAMAGED");
   });
 
-  test("brings no worktree path, no rights and no accepted findings with it", async () => {
+  test("has no worktree path, no rights and no accepted findings", async () => {
     const clone = clones();
     const evil = join(clone.folder, "evil");
     const two = await forged(clone, (planes) => ({

@@ -20,14 +20,14 @@ const FILE: RunFile = {
 };
 const BYTES = encodeRunFile(FILE);
 
-test("a run file gives back what was written, and the same run gives the same bytes", () => {
+test("a run file is read back unchanged, and the same run gives the same bytes", () => {
   expect(isRunFile(BYTES)).toBe(true);
   const read = decodeRunFile(BYTES);
   expect({ ...read, objects: { ...read.objects, pack: Buffer.from(read.objects?.pack ?? []) } }).toEqual(FILE);
   expect(encodeRunFile(read).equals(BYTES)).toBe(true);
 });
 
-test("one byte that was changed, cut, added or moved is found", () => {
+test("a changed, cut, added or moved byte is found", () => {
   const at = fc.integer({ min: 0, max: BYTES.length - 1 });
   fc.assert(
     fc.property(at, fc.integer({ min: 1, max: 255 }), (place, change) => {

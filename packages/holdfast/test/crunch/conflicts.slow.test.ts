@@ -68,7 +68,7 @@ test("a high veto is escalated, and answered with approve", async () => {
   expect(asked?.status.kind).toBe("answered");
 });
 
-test("two who write the same place: mended by the second, in the order of the definition", async () => {
+test("two agents that change the same lines: the second resolves it, in the order of the definition", async () => {
   const graph = [
     node("one", "dev-python", { edits: true }),
     node("two", "dev-go", { edits: true }),

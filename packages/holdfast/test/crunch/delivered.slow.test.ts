@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { PASS, node, settings } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
-test("a specification is read, whole, by those who work after it", async () => {
+test("agents that work after a specification read all of it", async () => {
   const json = JSON.stringify({ status: "SUCCESS", summary: "The specification is written." });
   const answer = {
     when: { role: "spec" },
@@ -46,7 +46,7 @@ test("an agent that only answers Done. has delivered nothing: it is asked again,
   expect(await bench.read(".tmp/crunch-reply.md")).toContain('"status": "SUCCESS | PARTIAL | BLOCKED | FAILED"');
 });
 
-test("a file that is there delivers; one that is only named does not", async () => {
+test("an existing file is delivered; one that is only named is not", async () => {
   const spec = node("spec", "system-architect", { outputs: ["spec"], edits: true });
   const reply = (path: string) => JSON.stringify({ status: "SUCCESS", summary: "It is written.", outputs: [path] });
   await using bench = await makeBench({

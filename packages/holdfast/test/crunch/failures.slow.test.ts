@@ -3,10 +3,10 @@ import { PASS, node, reply, settings, writes } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 
 test("a check that fails sends the work back with its output, as often as the limit allows", async () => {
-  const failing = reply("check", { status: "FAILED", summary: "It greets nobody." }, { when: { iteration: 1 } });
-  const mended = writes("build", "greeting.txt", "hello all\n", { when: { iteration: 2 } });
+  const failing = reply("check", { status: "FAILED", summary: "It prints no greeting." }, { when: { iteration: 1 } });
+  const fixed = writes("build", "greeting.txt", "hello all\n", { when: { iteration: 2 } });
   await using bench = await makeBench({
-    answers: [failing, mended, ...PASS],
+    answers: [failing, fixed, ...PASS],
     options: { ...settings(), target: "e2e", gate: "test -e greeting.txt" },
   });
   expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -24,11 +24,11 @@ test("a check that fails sends the work back with its output, as often as the li
   const requests = (await bench.state()).messages.records.flatMap(({ message }) =>
     message.type === "REQUEST" && message.payload.node === "build" ? [message.payload.prompt] : [],
   );
-  expect(requests[0]).not.toContain("It greets nobody.");
-  expect(requests[1]).toContain("It greets nobody.");
+  expect(requests[0]).not.toContain("It prints no greeting.");
+  expect(requests[1]).toContain("It prints no greeting.");
 });
 
-test("the gate command is asked first, and a limit ends what does not converge", async () => {
+test("the gate command runs first, and a limit ends work that does not converge", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), gate: "echo it is wrong; exit 3", limits: { e2eFailures: 0 } },
@@ -59,7 +59,7 @@ test("a critical node that fails aborts the rest and asks the user; after a retr
   expect((await bench.state()).outputs.map((output) => output.node)).toEqual(["spec", "plan"]);
 });
 
-test("stopped by the user, it has failed with that reason; the next run of the issue knows it", async () => {
+test("stopped by the user, it has failed with that reason; the next run of the issue has it", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
   expect(await bench.work()).toMatchObject({ kind: "waiting" });
@@ -72,7 +72,7 @@ test("stopped by the user, it has failed with that reason; the next run of the i
   expect(team?.members.map(({ agent }) => agent)).toContain("orchestrator");
 });
 
-test("continued without the failed node, it reports so", async () => {
+test("continued without the failed node, it reports that", async () => {
   const failing = reply("spec", { status: "FAILED", summary: "I cannot." });
   await using bench = await makeBench({ answers: [failing], options: { ...settings(), target: "enrich" } });
   expect(await bench.work()).toMatchObject({ kind: "waiting" });
@@ -83,7 +83,7 @@ test("continued without the failed node, it reports so", async () => {
   });
 });
 
-test("what e2e writes is committed as its own, and not with the next phase", async () => {
+test("files of e2e are committed separately, and not with the next phase", async () => {
   const check = node("check", "qa-engineer", { edits: true });
   await using bench = await makeBench({
     answers: [writes("check", "e2e.txt", "tested\n"), ...PASS],
@@ -98,9 +98,9 @@ test("what e2e writes is committed as its own, and not with the next phase", asy
 });
 
 test.each([
-  ["implementing, where nobody after it is to change files", [node("document", "techwriter")], "implementing"],
-  ["docs, where somebody was to change files until then", undefined, "docs"],
-])("a run in which nobody changed anything ends with %s", async (_name, docs, last) => {
+  ["implementing, where no later node changes files", [node("document", "techwriter")], "implementing"],
+  ["docs, where a node could change files until then", undefined, "docs"],
+])("a run in which no agent changed a file ends with %s", async (_name, docs, last) => {
   await using bench = await makeBench({
     answers: ["build", "check", "document"].map((role) => reply(role)),
     options: { ...settings(docs === undefined ? {} : { docs }) },
@@ -114,7 +114,7 @@ test.each([
   expect(await bench.labels()).toEqual([`state:${last}`]);
 });
 
-test("a run that is to stop before the pull request may change nothing", async () => {
+test("a run with a target before the pull request may change nothing", async () => {
   await using bench = await makeBench({
     answers: [reply("build")],
     options: { ...settings({ docs: [] }), target: "implementing" },

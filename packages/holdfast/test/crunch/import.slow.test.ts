@@ -88,7 +88,7 @@ describe("a resume of an import that no workflow has adopted yet", () => {
   });
 });
 
-test("what a document names by id is kept: messages reach the team, knowledge and conflicts keep their ids", async () => {
+test("ids of a document are kept: messages reach the team, knowledge and conflicts keep their ids", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), target: "implementing" },
@@ -237,7 +237,7 @@ describe("an import continues on the branch that its document names", () => {
     await expectRequestOn(bench, "pushed.txt", "greeting.txt");
   });
 
-  test("that is only here, and one that is behind the remote is moved forward", async () => {
+  test("that exists only here, and one that is behind the remote is moved forward", async () => {
     await using bench = await makeBench({ answers: PASS, options: settings(), ...IMPLEMENTING });
     await bench.git("clone", "branch", BRANCH);
     await bench.imports(onBranch());
@@ -300,17 +300,14 @@ describe("an import continues on the branch that its document names", () => {
     expect(await bench.git("worktree", "rev-parse", "--abbrev-ref", "HEAD")).toContain(BRANCH);
   });
 
-  test.each(["main", "--upload-pack=x"])(
-    "but not on %j, which is not a name of a branch of its own",
-    async (branch) => {
-      const options = { ...settings(), target: "ready" };
-      await using bench = await makeBench({ answers: [], options, ...READY });
-      await bench.imports(seedDocument("ready", { snapshot: { branch } }));
-      expect(await bench.work()).toMatchObject({ kind: "done" });
-      const refs = (await bench.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).trim().split("\n");
-      expect(refs).toEqual(["refs/heads/feature/issue-1-add-a-greeting", "refs/heads/main"]);
-    },
-  );
+  test.each(["main", "--upload-pack=x"])("but not on %j, which is not a name of its own branch", async (branch) => {
+    const options = { ...settings(), target: "ready" };
+    await using bench = await makeBench({ answers: [], options, ...READY });
+    await bench.imports(seedDocument("ready", { snapshot: { branch } }));
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    const refs = (await bench.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).trim().split("\n");
+    expect(refs).toEqual(["refs/heads/feature/issue-1-add-a-greeting", "refs/heads/main"]);
+  });
 });
 
 async function expectIntact({ holdfast }: Bench): Promise<void> {

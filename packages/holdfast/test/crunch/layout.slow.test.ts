@@ -36,7 +36,7 @@ function outputLocations(document: JsonObject): readonly string[] {
   return agents.flatMap((actions) => Object.values(actions).map((one) => String(one["output_location"])));
 }
 
-test("a run is seen in crunch's own directory as it goes, and ends there as it ended", async () => {
+test("a run is visible in crunch's own directory while it works, and has its result there", async () => {
   await using bench = await makeBench({ answers: PASS, options: settings() });
   const directory = directoryOf(bench);
   const seen = new Set<string>();
@@ -89,7 +89,7 @@ test("a run is seen in crunch's own directory as it goes, and ends there as it e
   );
 });
 
-test("where it is switched on, every agent that delivers is saved, and shown once a phase", async () => {
+test("with the switch on, every agent that delivers is saved, and shown once per phase", async () => {
   await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
   const { holdfast, run } = bench;
   await mkdir(join(bench.root, "clone/.claude"));
@@ -105,7 +105,7 @@ test("where it is switched on, every agent that delivers is saved, and shown onc
   ]);
 });
 
-test("a checkpoint of its middle, exported and imported again, continues at its phase with all that it had", async () => {
+test("a checkpoint of its middle, exported and imported, continues at its phase with all its state", async () => {
   await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   const { holdfast, run } = bench;

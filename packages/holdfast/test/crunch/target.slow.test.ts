@@ -84,7 +84,7 @@ test("labels of two phases during a phase: the run waits, and resumes where it w
   expect(await bench.labels()).toEqual(["state:docs"]);
 });
 
-test("what the user agreed to on resume is not asked again at the next phase", async () => {
+test("a change that the user accepted on resume is not asked again at the next phase", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), gate: "true", target: "docs" },
@@ -100,7 +100,7 @@ test("what the user agreed to on resume is not asked again at the next phase", a
   expect(await bench.work({ answers: { issue_labels_changed: "accept" } })).toMatchObject({ kind: "done" });
 });
 
-test("with the target done it waits for the merge; then the issue is done, and the next run gets what was learnt", async () => {
+test("with the target done it waits for the merge; then the issue is done, and the next run gets its knowledge", async () => {
   const learns = reply("spec", { knowledge: [{ type: "pattern", content: "Greetings are short.", tags: ["api"] }] });
   await using bench = await makeBench({
     answers: [learns, ...PASS],
@@ -125,7 +125,7 @@ test("with the target done it waits for the merge; then the issue is done, and t
   expect(second.knowledge.injected[0]?.entries.toSorted()).toEqual(knowledge.entries.map(({ id }) => id).toSorted());
 });
 
-test("resumed from a chosen checkpoint, it executes again what came after it", async () => {
+test("resumed from a chosen checkpoint, it executes the later steps again", async () => {
   await using bench = await makeBench({
     answers: PASS,
     options: { ...settings(), target: "implementing" },

@@ -17,21 +17,21 @@ afterAll(() => {
   for (const line of report) process.stdout.write(`endurance: ${line}\n`);
 });
 
-function tell({ where, problems }: Bad): void {
+function printBad({ where, problems }: Bad): void {
   if (isFullRun()) process.stdout.write(`endurance: bad: ${where}\n    ${problems.join("\n    ")}\n`);
 }
 
 async function check(scenario: Scenario, choose: (kills: readonly Kill[]) => readonly Kill[]): Promise<void> {
   const began = performance.now();
-  const { points, tried, bad } = await sweep(scenario, choose, tell);
+  const { points, tried, bad } = await sweep(scenario, choose, printBad);
   const seconds = Math.round((performance.now() - began) / 1000);
   const how = isFullRun() ? "full" : `seed ${seed}`;
   report.push(`${scenario.name}: ${tried} of ${points} points, ${how}, ${bad.length} bad, ${seconds} s`);
   expect(tried).toBeGreaterThan(1);
   const again = `${isFullRun() ? "HOLDFAST_FULL=1 " : ""}HOLDFAST_SEED=${seed} npx vitest run --project promises packages/holdfast/test/endurance/every-point.slow.test.ts -t "${scenario.name}"`;
-  const told = bad.map(({ where, problems }) => `${where}\n    ${problems.join("\n    ")}`);
+  const lines = bad.map(({ where, problems }) => `${where}\n    ${problems.join("\n    ")}`);
   if (bad.length > 0)
-    expect.fail(`${bad.length} of ${tried} points are bad. See it again: ${again}\n  ${told.join("\n  ")}`);
+    expect.fail(`${bad.length} of ${tried} points are bad. See it again: ${again}\n  ${lines.join("\n  ")}`);
 }
 
 interface Row {

@@ -21,7 +21,7 @@ interface Instant {
   readonly ms: number;
 }
 
-test(`Ctrl+C at ${INSTANTS} instants: exit 130, nobody left behind, and the resume that is named ends as if nothing had happened`, async () => {
+test(`Ctrl+C at ${INSTANTS} instants: exit 130, no process left, and the printed resume ends with the same result`, async () => {
   const scenario = SCENARIOS.find(({ name }) => name === "review loop");
   if (scenario === undefined) throw new Error("there is no such scenario");
   const command = await buildCommand();
@@ -34,13 +34,13 @@ test(`Ctrl+C at ${INSTANTS} instants: exit 130, nobody left behind, and the resu
       const line = Math.floor(((nth + chance.below(100) / 100) * lines) / INSTANTS);
       return { line, ms: chance.below(line === 0 ? 400 : 60) };
     });
-    const told = await Promise.all(
+    const results = await Promise.all(
       instants.map(async (instant) => ({
         ...instant,
         problems: await inScene(template, (scene) => interrupt(command, scene, { calm, instant })),
       })),
     );
-    const bad = told.filter(({ problems }) => problems.length > 0);
+    const bad = results.filter(({ problems }) => problems.length > 0);
     process.stdout.write(
       `endurance: Ctrl+C at ${INSTANTS} instants of ${lines} lines, seed ${seed}, ${bad.length} bad\n`,
     );

@@ -33,7 +33,7 @@ export async function sweep(
   scenario: Scenario,
   choose: (kills: readonly Kill[]) => readonly Kill[],
   /** Called as results come in, because a full sweep takes long. */
-  tell: (bad: Bad) => void,
+  report: (bad: Bad) => void,
 ): Promise<{ readonly points: number; readonly tried: number; readonly bad: readonly Bad[] }> {
   const program = await (worker ??= buildWorker());
   const template = await prepareScene(scenario, program);
@@ -47,7 +47,7 @@ export async function sweep(
         if (problems.length === 0) return;
         const found = { where: nameOf(scenario, kill), problems };
         bad.push(found);
-        tell(found);
+        report(found);
       }),
     );
     return { points: calm.kills.length, tried: kills.length, bad };

@@ -42,15 +42,15 @@ describe("a checkpoint whose git objects are damaged", () => {
         execFileSync("chmod", ["u+w", path]);
         damage(path, bytes, how, chance.below(bytes.length));
         const problems: string[] = [];
-        const told = await toldSequences(holdfast);
-        if (typeof told === "string") problems.push(`CRASHED: verify threw ${told}`);
-        else if (!told.includes(2)) problems.push("SILENT: verify does not name the checkpoint");
+        const reported = await reportedSequences(holdfast);
+        if (typeof reported === "string") problems.push(`CRASHED: verify threw ${reported}`);
+        else if (!reported.includes(2)) problems.push("SILENT: verify does not name the checkpoint");
         const before = JSON.stringify([...readWorktree(repository)]);
         const code = await run.restore({ sequence: 2 }).then(
           () => "no refusal",
           (error: unknown) => (error instanceof HoldfastError ? error.code : String(error)),
         );
-        if (code !== "TREE_MISSING") problems.push(`REFUSED: the restore tells ${code}`);
+        if (code !== "TREE_MISSING") problems.push(`REFUSED: the restore reports ${code}`);
         if (JSON.stringify([...readWorktree(repository)]) !== before)
           problems.push("CHANGED: the restore touched the worktree");
         rmSync(path, { force: true });
@@ -67,13 +67,13 @@ describe("a checkpoint whose git objects are damaged", () => {
 });
 
 /** The checkpoints that verify names; a string when it could not finish. */
-async function toldSequences(holdfast: Holdfast): Promise<readonly number[] | string> {
-  const told: number[] = [];
+async function reportedSequences(holdfast: Holdfast): Promise<readonly number[] | string> {
+  const reported: number[] = [];
   try {
     for await (const event of holdfast.verify()) {
-      if (event.kind === "problem" && event.problem.sequence !== null) told.push(event.problem.sequence);
+      if (event.kind === "problem" && event.problem.sequence !== null) reported.push(event.problem.sequence);
     }
-    return told;
+    return reported;
   } catch (error) {
     return String(error);
   }

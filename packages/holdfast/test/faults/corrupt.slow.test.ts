@@ -97,7 +97,7 @@ function judge(damage: Damage, result: Examined | { readonly kind: "hung" }): st
     case "threw":
       return `CRASHED: ${result.what}`;
     case "refused":
-      return result.code.startsWith("STORE_") ? undefined : `REFUSED: told as ${result.code}`;
+      return result.code.startsWith("STORE_") ? undefined : `REFUSED: reported as ${result.code}`;
     case "opened": {
       if (result.torn.length > 0) return `TORN: checkpoint ${result.torn.join(", ")} is shown as good`;
       const lost = SAVES - result.whole.length;

@@ -34,12 +34,13 @@ describe("an error of the disk is reported, loses nothing that was saved, and pa
       const lines = parsePrinted(printed);
       const problems = lines.flatMap((line) =>
         line.kind === "refused" && ![...CODES[error], ...also].includes(line.code)
-          ? [`REFUSED: ${error} is told as ${line.code}: ${line.what}`]
+          ? [`REFUSED: ${error} is reported as ${line.code}: ${line.what}`]
           : [],
       );
       if (code !== 0) problems.push(`CRASHED: exit ${code} instead of a refusal: ${stderr}`);
       const done = lines.some((line) => line.kind === "saved" && line.sequence === saves);
-      if (!sticky && !done) problems.push(`STUCK: the error passed, but the writer could not go on: ${printed.at(-1)}`);
+      if (!sticky && !done)
+        problems.push(`STUCK: the error passed, but the writer could not continue: ${printed.at(-1)}`);
       return problems;
     };
     suite.check(

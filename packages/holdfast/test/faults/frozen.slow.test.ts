@@ -94,11 +94,11 @@ describe("two processes, one of them frozen at any operation", () => {
       const lease = await attempt(store.takeLease({ run: RUN, label: "an intruder" }));
       // Frozen before it took the lease, it has nothing to keep.
       if (lease.kind === "refused" && !["LEASE_HELD", "STORE_BUSY"].includes(lease.code))
-        problems.push(`REFUSED: takeLease tells ${lease.code}`);
+        problems.push(`REFUSED: takeLease reports ${lease.code}`);
       if (lease.kind === "done") await store.releaseLease(lease.value);
       const beside = await attempt(saveBeside(store));
       if (beside.kind === "refused" && beside.code !== "STORE_BUSY")
-        problems.push(`REFUSED: another run's save tells ${beside.code}`);
+        problems.push(`REFUSED: another run's save reports ${beside.code}`);
       await store.close();
       return { printed: [], problems };
     };
@@ -110,7 +110,7 @@ describe("two processes, one of them frozen at any operation", () => {
       const lines = parsePrinted(mine);
       const saved = lines.filter((line) => line.kind === "saved").length;
       const refused = lines.flatMap((line) =>
-        line.kind === "refused" ? [`REFUSED: the owner is told ${line.code}: ${line.what}`] : [],
+        line.kind === "refused" ? [`REFUSED: the owner gets ${line.code}: ${line.what}`] : [],
       );
       return code === 0 && saved === 4 ? refused : [`STUCK: exit ${code} after ${saved} saves ${stderr}`, ...refused];
     };
@@ -128,7 +128,7 @@ describe("two processes, one of them frozen at any operation", () => {
         if (lease.kind === "refused")
           return {
             printed: [],
-            problems: lease.code === "STORE_BUSY" ? [] : [`REFUSED: takeLease tells ${lease.code}`],
+            problems: lease.code === "STORE_BUSY" ? [] : [`REFUSED: takeLease reports ${lease.code}`],
           };
         const sequence = ((await store.latest(RUN))?.sequence ?? 0) + 1;
         const saved = await store.commit({
@@ -151,7 +151,7 @@ describe("two processes, one of them frozen at any operation", () => {
       const refused = lines.flatMap((line) => (line.kind === "refused" ? [line.code] : []));
       const taken = parsePrinted(other).find((line) => line.kind === "saved");
       if (taken?.kind !== "saved")
-        return refused.length === 0 ? [] : [`REFUSED: nobody took over, but the owner is told ${refused.join()}`];
+        return refused.length === 0 ? [] : [`REFUSED: no process took over, but the owner gets ${refused.join()}`];
       const double = lines.some(
         (line) => line.kind === "saved" && line.sequence === taken.sequence && line.digest !== taken.digest,
       );
@@ -162,7 +162,7 @@ describe("two processes, one of them frozen at any operation", () => {
       const fenced = refused.includes("LEASE_LOST");
       return !wasOwner || wasDone || fenced
         ? []
-        : [`UNFENCED: the owner that lost its lease is told ${refused.join() || "nothing"}`];
+        : [`UNFENCED: the owner that lost its lease gets ${refused.join() || "nothing"}`];
     };
     await sweepFrozen({ plan: "other-host", places, meanwhile, judgeEnd });
   });

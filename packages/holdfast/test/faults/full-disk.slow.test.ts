@@ -59,7 +59,9 @@ describe("a file system that is really full, or read-only", () => {
         const root = mounted.path;
         const printed = await write(root);
         const problems = parsePrinted(printed).flatMap((line) =>
-          line.kind === "refused" && line.code !== "DISK_FULL" ? [`REFUSED: told as ${line.code}: ${line.what}`] : [],
+          line.kind === "refused" && line.code !== "DISK_FULL"
+            ? [`REFUSED: reported as ${line.code}: ${line.what}`]
+            : [],
         );
         problems.push(
           ...(await judgeSafely(async () => readBack(root, printed), { root, printed })).map(
@@ -86,11 +88,11 @@ describe("a file system that is really full, or read-only", () => {
         const problems = [...(await judgeSafely(async () => readBack(root, printed), { root, printed }))];
         const store = await openStore(storeIn(root));
         const codes = await Promise.all([
-          refusal(store.takeLease({ run: RUN, label: "nobody" })),
+          refusal(store.takeLease({ run: RUN, label: "none" })),
           refusal(store.createRun({ id: "new", workflow: "none", work: { kind: "none" } })),
         ]);
         await store.close();
-        if (codes.some((code) => code !== "STORE_READ_ONLY")) problems.push(`REFUSED: told as ${codes.join(", ")}`);
+        if (codes.some((code) => code !== "STORE_READ_ONLY")) problems.push(`REFUSED: reported as ${codes.join(", ")}`);
         mounted.remount("rw");
         problems.push(...(await judgeSafely(subject.judge([]), { root, printed })));
         if (problems.length > 0) bad.push({ where: `a ${how} store on a read-only disk`, problems });

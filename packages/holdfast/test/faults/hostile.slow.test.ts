@@ -25,8 +25,8 @@ describe("whatever an id, a path or a checkpoint contains", () => {
       timeoutMs: 240_000,
     });
     expect(code, stderr).toBe(0);
-    const told = stdout.split("\n").filter((line) => line !== "");
-    const bad: Bad[] = told.flatMap((line) =>
+    const reported = stdout.split("\n").filter((line) => line !== "");
+    const bad: Bad[] = reported.flatMap((line) =>
       line.includes("\tTHREW ") ? [{ where: line, problems: ["CRASHED: no HoldfastError"] }] : [],
     );
     const touched = operations.flatMap((operation) =>
@@ -40,12 +40,12 @@ describe("whatever an id, a path or a checkpoint contains", () => {
         bad.push({ where: `${kind} ${path}`, problems: ["OUTSIDE: written"] });
     }
     // Not only harmless: the one restore here that is asked for honestly must work.
-    if (!told.includes("restore through a link\tdone"))
+    if (!reported.includes("restore through a link\tdone"))
       bad.push({ where: "restore through a link", problems: ["REFUSED: a folder that became a link is not restored"] });
     expect(readdirSync(outside)).toEqual(["canary"]);
     expect(readFileSync(join(outside, "canary"), "utf8")).toBe("alive\n");
     expect(touched.length, "the tracer must have seen something").toBeGreaterThan(1_000);
-    suite.check({ cases: told.length, states: touched.length, bad });
+    suite.check({ cases: reported.length, states: touched.length, bad });
   });
 });
 

@@ -48,11 +48,11 @@ describe("an agent that falls silent", () => {
   });
 });
 
-describe("what an agent does to the place it works in", () => {
+describe("changes of an agent to its working directory", () => {
   test.each([
     ["a file", { do: "write", path: ".tmp", text: "x" }],
     ["gone", null],
-  ])("puts %s where .tmp was: the run goes on, and nothing of it is committed", async (_name, put) => {
+  ])("puts %s where .tmp was: the run continues, and nothing of it is committed", async (_name, put) => {
     const first = {
       when: { role: "impl", iteration: 1 },
       edits: [{ do: "delete", path: ".tmp" }, ...(put === null ? [] : [put])],
@@ -63,7 +63,7 @@ describe("what an agent does to the place it works in", () => {
     expect(await bench.git("remote", "ls-tree", "--name-only", `holdfast/${RUN}`)).toBe("greeting.txt\nreadme.md");
   });
 
-  test("a finalize file that is too large is called that", async () => {
+  test("a finalize file that is too large is reported as such", async () => {
     const large = { ...finish({ iteration: 1, body: "x".repeat(1024 * 1024) }) };
     await using bench = await makeBench({ answers: [large, finish(), pass] });
     expect(await bench.work()).toMatchObject({ kind: "done" });

@@ -13,7 +13,7 @@ const WORK = [
 ].join("; ");
 
 test.skipIf(REAL_CLAUDE.kind === "absent")(
-  `an issue becomes a pull request by the real Claude Code, and every token is on the run's account${why}`,
+  `an issue becomes a pull request by the real Claude Code, and every token is counted for the run${why}`,
   async ({ onTestFinished }) => {
     const work = { name: "Bash", input: { command: WORK, description: "does the work" } };
     const { server, env } = await openClaudeScene({

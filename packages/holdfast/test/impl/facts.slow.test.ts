@@ -13,7 +13,7 @@ async function commitToBase(bench: Bench, subjects: readonly string[]): Promise<
   await bench.git("clone", "push", "-q", "origin", "main");
 }
 
-describe("a pull request follows what its repository does", () => {
+describe("a pull request has the form of its repository", () => {
   test("the title has the form of the history, the body that of the template, with the gate's result", async () => {
     await using bench = await makeBench({
       answers: [finish(), pass],
@@ -51,7 +51,7 @@ describe("a pull request follows what its repository does", () => {
   });
 });
 
-describe("the task names what a good engineer would name", () => {
+describe("the task has the facts that a good engineer would give", () => {
   test("the comments on the issue, with their authors, for the implementer and the reviewer", async () => {
     await using bench = await makeBench({
       answers: [finish()],
@@ -95,7 +95,7 @@ describe("the task names what a good engineer would name", () => {
     expect(second).toMatch(/it passed in iteration 1\):\n<data-[0-9a-f]+ source="gate output">gate says 42</);
   });
 
-  test("the implementer is told what to read, how to test and what the titles look like, once", async () => {
+  test("the prompt gives the implementer the files to read, the test command and the form of titles, once", async () => {
     await using bench = await makeBench({
       answers: [finish(), pass],
       files: { "AGENTS.md": "Be kind.\n", "package.json": '{"scripts":{"test":"true"}}\n' },

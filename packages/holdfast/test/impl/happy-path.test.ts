@@ -71,7 +71,7 @@ describe("an issue becomes a pull request", () => {
     expect(await bench.git("remote", "show", "holdfast/issue-1-bench:greeting.txt")).toBe("good");
   });
 
-  test("what a review says reaches the next prompt", async () => {
+  test("findings of a review are in the next prompt", async () => {
     const poor = { ...score(50, 1), reply: "Bad.", scores: { faithful: 40, style: 90, docs: 90, corner_cases: 90 } };
     await using bench = await makeBench({ answers: [finish(), poor, pass] });
     expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -104,7 +104,7 @@ describe("an issue becomes a pull request", () => {
     expect((await bench.planes()).position.score).toBeNull();
   });
 
-  test("a review in prose is read once, and its words are in the next prompt", async () => {
+  test("a review in prose is read once, and its text is in the next prompt", async () => {
     const prose = { when: { role: "review", iteration: 1 }, reply: "The greeting lacks a name.\n\nScore: 69/100" };
     await using bench = await makeBench({ answers: [finish(), prose, pass] });
     expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -114,7 +114,7 @@ describe("an issue becomes a pull request", () => {
     expect(entries.filter(({ body }) => body["step"] === "reviewer-again")).toEqual([]);
   });
 
-  test("stale completion marker: one that is left in the file does not finish the next iteration", async () => {
+  test("stale completion marker: a leftover marker in the file does not finish the next iteration", async () => {
     const stale = {
       when: { role: "impl", iteration: 2 },
       edits: [{ do: "append", path: "greeting.txt", text: "more\n" }],

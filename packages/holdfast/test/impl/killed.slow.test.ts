@@ -75,12 +75,12 @@ const STORIES = [
   {
     name: "killed every few commits while its conflict is resolved, the run ends with both sides and one rebase",
     async run() {
-      const mend: Answer = {
+      const resolve: Answer = {
         when: { role: "rebase" },
         edits: [{ do: "write", path: "greeting.txt", text: "hello\nbase\n" }],
       };
       const options = { waitForCi: true, ci: { rebaseWhenBehind: true } };
-      await using bench = await makeBench({ answers: [finish(), pass, mend], options });
+      await using bench = await makeBench({ answers: [finish(), pass, resolve], options });
       const ci = await bench.moveBaseOnce("greeting.txt", "base\n");
       await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
       const pushes = await countPushes(bench);

@@ -12,7 +12,7 @@ const falling: readonly Answer[] = [
   ...rounds.map((value, index) => score(value, index + 1)),
 ];
 
-describe("reviews that go nowhere", () => {
+describe("reviews without progress", () => {
   test("end with the files of the best one, committed, and a report", async () => {
     await using bench = await makeBench({ answers: falling });
     const outcome = await bench.work();
@@ -37,22 +37,22 @@ describe("reviews that go nowhere", () => {
   });
 });
 
-describe("an agent that does not get there", () => {
-  test("nothing done three times is stuck", async () => {
+describe("an agent without progress", () => {
+  test("without a change three times is stuck", async () => {
     await using bench = await makeBench({ answers: [{ when: { role: "impl" }, reply: "Hm." }] });
     expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringMatching(/^Stuck/) });
     expect((await bench.planes()).position.iteration).toBe(3);
     expect(await bench.read(".tmp/impl-output.txt")).toBe("Hm.");
   });
 
-  test("by a command that removes .tmp each time and fails is stuck all the same", async () => {
+  test("by a command that removes .tmp each time and fails is stuck as well", async () => {
     const sweeps = `cat > /dev/null; rm -rf .tmp; echo Hm.; exit 3`;
     await using bench = await makeBench({ answers: [], options: { implModel: `command:${sweeps}` } });
     expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringMatching(/^Stuck/) });
     expect((await bench.planes()).position.iteration).toBe(3);
   });
 
-  test("by a plain command is a question the second time, not a lack of a marker", async () => {
+  test("by a plain command is a question the second time, not a missing marker", async () => {
     await using bench = await makeBench({ answers: [], options: { implModel: "command:cat > /dev/null" } });
     expect(await bench.work()).toMatchObject({
       kind: "waiting",
@@ -62,7 +62,7 @@ describe("an agent that does not get there", () => {
     expect(await bench.calls("agent")).toBe(2);
   });
 
-  test("files that do not parse three times are fatal, and each time the prompt says why", async () => {
+  test("files that do not parse three times are fatal, and each time the prompt has the reason", async () => {
     await using bench = await makeBench({ answers: [finish({ path: "broken.json", text: "{" })] });
     expect(await bench.work()).toMatchObject({
       kind: "failed",
@@ -90,7 +90,7 @@ describe("an agent that does not get there", () => {
     ["x".repeat(3000), `[feat][#1] ${"x".repeat(243)}…`],
   ] as const;
   test.each(sampleBySeed(TITLES, 1))(
-    "a title of the wrong form (%#) is formed anew and costs no agent call",
+    "a title of the wrong form (%#) is corrected and costs no agent call",
     async (proposed, formed) => {
       await using bench = await makeBench({ answers: [finish({ title: proposed }), pass] });
       expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -99,7 +99,7 @@ describe("an agent that does not get there", () => {
     },
   );
 
-  test("a push that a hook refuses goes back with the hook's output; it is no reason to rebase", async () => {
+  test("a push that a hook refuses goes back with the hook's output, without a rebase", async () => {
     const answers = [finish({ iteration: 1 }), finish({ iteration: 2, text: "signed\n" }), pass];
     await using bench = await makeBench({ answers });
     const hook = join(bench.root, "remote.git/hooks/pre-receive");
@@ -137,7 +137,7 @@ describe("CI", () => {
 describe("a limit that ended a run can be raised", () => {
   const hook =
     'read old new ref\ngit show "$new:greeting.txt" | grep -q signed || { echo sign it first >&2; exit 1; }\n';
-  const mend: Answer = { when: { role: "rebase" }, edits: [{ do: "write", path: "greeting.txt", text: "both\n" }] };
+  const resolve: Answer = { when: { role: "rebase" }, edits: [{ do: "write", path: "greeting.txt", text: "both\n" }] };
   const second = finish({ iteration: 2, text: "signed\n" });
 
   const LIMITS = [
@@ -147,7 +147,7 @@ describe("a limit that ended a run can be raised", () => {
     [
       "max-rebases",
       { waitForCi: true, ci: { rebaseWhenBehind: true }, limits: { rebases: 0 } },
-      [finish({ text: "signed\n" }), mend, pass],
+      [finish({ text: "signed\n" }), resolve, pass],
     ],
     [
       "max-parse-failures",

@@ -10,7 +10,7 @@ const simplify = (path: string, text: string): Answer => ({
 });
 const reviewed = '{ "a": 1 }\n';
 
-test("simplify: what keeps the gates green is pushed", async () => {
+test("simplify: a change that keeps the gates green is pushed", async () => {
   const answers = [finish({ path: "greeting.json", text: reviewed }), pass, simplify("greeting.json", "{}\n")];
   await using bench = await makeBench({ answers, options: { simplify: true } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -51,7 +51,7 @@ test.each(sampleBySeed(REVERTED, 2))(
   },
 );
 
-test("max reviews: after as many failures the run continues without another review", async () => {
+test("max reviews: after that many failures the run continues without another review", async () => {
   await using bench = await makeBench({ answers: [finish(), score(50)], options: { maxReviews: 1 } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect((await bench.trail()).filter((event) => event.startsWith("review"))).toEqual([

@@ -81,7 +81,7 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     await expectDoneOnce(scene);
   });
 
-  test("so does one that begins with the look before the creation", async () => {
+  test("so does a rate limit of the look-up before the creation", async () => {
     const scene = await makeGithubBench();
     const limited = { kind: "answer", status: 429, headers: { "retry-after": "600" }, body: {} } as const;
     scene.server.faults.set(creating({ kind: "drop" }), {
@@ -131,7 +131,7 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     await expectDoneOnce(scene);
   });
 
-  test("a repository without drafts gets one that is none", async () => {
+  test("a repository without drafts gets a normal pull request", async () => {
     const scene = await makeGithubBench({ draft: true });
     const message = "Draft pull requests are not supported in this repository.";
     scene.server.faults.set(creating({ kind: "answer", status: 422, body: { message } }));
@@ -140,7 +140,7 @@ describe("an HTTP error at the creation of the pull request costs no implementat
     await expectDoneOnce(scene);
   });
 
-  test("any other refusal of GitHub waits for you with its words", async () => {
+  test("any other refusal of GitHub waits for you with its message", async () => {
     const scene = await makeGithubBench();
     scene.server.faults.set(creating({ kind: "answer", status: 422, body: { message: "Base is archived" } }));
     expect(await scene.bench.work()).toMatchObject({
@@ -165,7 +165,7 @@ const LOCK = `refs/heads/${HEAD}.lock`;
 describe("a push that failed on the remote side is tried again before anything else", () => {
   const FAILING = [
     ["a hook whose service is down", [`if ${FIRST}; then echo "GitLab: Internal API error (502)" >&2; exit 1; fi`]],
-    ["a hook that fails without a word", [`if ${FIRST}; then exit 1; fi`]],
+    ["a hook that fails without output", [`if ${FIRST}; then exit 1; fi`]],
     [
       "a lock on the remote's ref",
       [`if ${FIRST}; then mkdir -p refs/heads/holdfast; touch ${LOCK}; else rm -f ${LOCK}; fi`],

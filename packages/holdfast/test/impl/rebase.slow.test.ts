@@ -37,20 +37,23 @@ describe("the base moves after the branch was pushed", () => {
     });
   });
 
-  test("conflict state misread: a conflict goes to the agent once, and what it mends is pushed", async () => {
-    const mend: Answer = {
+  test("conflict state misread: a conflict goes to the agent once, and its resolution is pushed", async () => {
+    const resolve: Answer = {
       when: { role: "rebase" },
       edits: [{ do: "write", path: "greeting.txt", text: "hello\nbase\n" }],
     };
-    await withMovingBase({ answers: [finish(), pass, mend], path: "greeting.txt", text: "base\n" }, async (bench) => {
-      expect(await bench.work()).toMatchObject({ kind: "done" });
-      expect(await bench.trail()).toContain("ci:ci_conflict");
-      expect(await bench.git("remote", "show", `${HEAD}:greeting.txt`)).toBe("hello\nbase");
-      expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
-    });
+    await withMovingBase(
+      { answers: [finish(), pass, resolve], path: "greeting.txt", text: "base\n" },
+      async (bench) => {
+        expect(await bench.work()).toMatchObject({ kind: "done" });
+        expect(await bench.trail()).toContain("ci:ci_conflict");
+        expect(await bench.git("remote", "show", `${HEAD}:greeting.txt`)).toBe("hello\nbase");
+        expect(await bench.git("worktree", "status", "--porcelain")).toBe("");
+      },
+    );
   });
 
-  test("a conflict that is not mended ends the run with its files listed and nothing half-done", async () => {
+  test("an unresolved conflict ends the run with its files listed and nothing half-done", async () => {
     const idle: Answer = { when: { role: "rebase" }, reply: "I do not know." };
     await withMovingBase({ answers: [finish(), pass, idle], path: "greeting.txt", text: "base\n" }, async (bench) => {
       const outcome = await bench.work();
@@ -66,7 +69,7 @@ describe("the base moves after the branch was pushed", () => {
   });
 });
 
-describe("a branch that is there already", () => {
+describe("an existing branch", () => {
   /** Another user's commit on the run's branch at the remote. */
   async function pushTheirs(bench: Bench): Promise<void> {
     await bench.git("clone", "checkout", "-q", "-b", "theirs");

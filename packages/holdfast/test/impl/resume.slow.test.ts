@@ -80,7 +80,7 @@ describe("resumption as seed 000 has it", () => {
   });
 });
 
-describe("what changed while the run was away", () => {
+describe("changes while no process executed the run", () => {
   test("worktree and branch deleted in the middle of an iteration: brought back, and the same pull request comes out", async () => {
     await using bench = await makeBench({ answers: [finish(), pass] });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "impl_done");
@@ -222,7 +222,7 @@ describe("what changed while the run was away", () => {
     expect(await bench.pulls()).toBe(1);
   });
 
-  test("a pull request that was merged: done, without another word to the forge", async () => {
+  test("a pull request that was merged: done, without another request to the forge", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { waitForCi: true } });
     await workUntil(bench, (event) => event.kind === "stage_ended" && event.event === "pr_pass");
     const pull = await bench.forge.findPullRequest(BRANCH);

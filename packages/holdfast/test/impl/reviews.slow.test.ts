@@ -30,7 +30,7 @@ async function untilOpened(bench: Bench): Promise<void> {
 
 const louder = { author: "ada", state: "changes_requested", body: "Say it louder." };
 
-test("a reviewer that crashes has judged nothing: the run waits, and the implementer works once", async () => {
+test("a reviewer that crashes gives no verdict: the run waits, and the implementer works once", async () => {
   const crashing = { when: { role: "review" }, edits: [{ do: "wait", ms: 1 }], exit: 3 };
   await using bench = await makeBench({ answers: [finish(), crashing] });
   expect(await bench.work()).toMatchObject({ kind: "waiting", reason: expect.stringContaining("exit 3") });

@@ -68,7 +68,7 @@ test("after thirty days all but the newest, and what has a tag", async () => {
   expect(numbers()).toEqual([2, 4, 5]);
 });
 
-test("switched off, nothing is looked at", async () => {
+test("switched off, nothing is checked", async () => {
   await goOn(1, 2, 3, 4, 5, 6, 7);
   await cleanUpDaily({ ...place, settings: { ...DEFAULT_LAYOUT, mirror: false } });
   expect(numbers()).toHaveLength(7);

@@ -66,8 +66,8 @@ function invalid(): readonly string[] {
   });
 }
 
-describe("what is written", () => {
-  test("the end of each iteration, what was asked for beside it, and all of it as the schemas want it", async () => {
+describe("files of a loop", () => {
+  test("the end of each iteration, requested checkpoints, and all of it valid by the schemas", async () => {
     await save(holdfast, { iteration: 0, trigger: "stage", loopId: null });
     expect(await mirror()).toMatchObject({ paths: [] });
     await save(holdfast, { iteration: 1, trigger: "manual" });
@@ -108,7 +108,7 @@ describe("what is written", () => {
     });
   });
 
-  test("written again it is the same, byte for byte, and nothing is touched", async () => {
+  test("written again they are the same, byte for byte, and no file is touched", async () => {
     for (const iteration of [1, 2, 3]) await save(holdfast, { iteration });
     await mirror();
     const before = names(root).map((name) => [name, lstatSync(join(root, DIRECTORY, name)).ino]);
@@ -120,7 +120,7 @@ describe("what is written", () => {
     expect(names(root).map((name) => readFileSync(join(root, DIRECTORY, name)).toString("base64"))).toEqual(bytes);
   });
 
-  test("a run that went back: the highest iteration is the last that counts", async () => {
+  test("a run that was restored: the highest iteration is the last that counts", async () => {
     for (const iteration of [1, 2, 3]) await save(holdfast, { iteration });
     await mirror();
     await save(holdfast, { iteration: 2, trigger: "restore" });
@@ -133,7 +133,7 @@ describe("what is written", () => {
     });
   });
 
-  test("a type without a loop id lies in the legacy directory; a fork has a directory of its own", async () => {
+  test("a type without a loop id is in the legacy directory; a fork has its own directory", async () => {
     const options = { workflowType: "agent_task" };
     await beginLoop(holdfast, "task-1");
     await save(holdfast, { run: "task-1", iteration: 1, options });
@@ -156,7 +156,7 @@ describe("what is written", () => {
   });
 });
 
-test("each iteration of a real loop says what it did: step, progress, failures, files, tools and its own reflection", async () => {
+test("each iteration of a real loop reports its work: step, progress, failures, files, tools and its own reflection", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n"), options: { maxIterations: 9 } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   const checkpoints = `.aiwg/ralph/loops/${bench.run()}/checkpoints`;
@@ -234,7 +234,7 @@ describe("states, from journal and lease", () => {
   test.each([
     ["overview", () => holdfast.overview()],
     ["status", () => holdfast.status(LOOP)],
-  ])("that a process was killed is told by whoever looks: %s", async (_, look) => {
+  ])("any reader reports that a process was killed: %s", async (_, look) => {
     await save(holdfast, { iteration: 1 });
     await save(holdfast, { iteration: 2 });
     die(SAYING);
@@ -254,7 +254,7 @@ describe("states, from journal and lease", () => {
     expect(identity()).toBe(written);
   });
 
-  test("who looks writes nothing where the loop is another store's, where nothing was mirrored, or where it cannot", async () => {
+  test("a reader writes nothing if the loop is another store's, if nothing was mirrored, or if it cannot", async () => {
     await save(holdfast, { iteration: 1 });
     die();
     await holdfast.overview();
@@ -286,7 +286,7 @@ describe("states, from journal and lease", () => {
     expect(listed()).toMatchObject([{ status: "crashed", holdfast: { status: "crashed" } }]);
   });
 
-  test("four loops that are written at once, while they end: the last word is true", async () => {
+  test("four loops that are written at once, while they end: the final files are correct", async () => {
     const runs = [LOOP, ...[2, 3, 4].map((number) => `ralph-other-0000000${number}`)];
     for (const run of runs.slice(1)) await beginLoop(holdfast, run);
     for (const run of runs) await save(holdfast, { iteration: 1, run, loopId: run });
@@ -303,7 +303,7 @@ describe("states, from journal and lease", () => {
     expect(invalid()).toEqual([]);
   });
 
-  test("loops of other tools stay in the registry, whatever else is there", async () => {
+  test("loops of other tools stay in the registry, with any other content", async () => {
     await save(holdfast, { iteration: 1 });
     mkdirSync(join(root, ".aiwg/ralph"), { recursive: true });
     const theirs = {
@@ -325,7 +325,7 @@ describe("states, from journal and lease", () => {
   });
 });
 
-describe("whatever happens there harms nothing", () => {
+describe("unexpected content does no harm", () => {
   test("damage, links and other files: repaired, replaced, or left unchanged", async () => {
     for (const iteration of [1, 2, 3, 4]) await save(holdfast, { iteration });
     await mirror();
@@ -348,7 +348,7 @@ describe("whatever happens there harms nothing", () => {
     expect(invalid()).toEqual([]);
   });
 
-  test("the loop's directory as a link is made anew; a link out of the root is refused, and caught up with when it is gone", async () => {
+  test("a link at the path of the loop's directory is replaced; a link out of the root is refused, and the mirror catches up when it is removed", async () => {
     await save(holdfast, { iteration: 1 });
     const outside = mkdtempSync(join(tmpdir(), "holdfast-outside-"));
     mkdirSync(join(root, ".aiwg/ralph/loops"), { recursive: true });
@@ -407,7 +407,7 @@ describe("retention of the files", () => {
     expect(names(root)).toEqual(["iteration-001.json.gz", ...kept, "iteration-009.json.gz"]);
   });
 
-  test("of a loop that is done the latest, of one that failed all that are recent", async () => {
+  test("of a done loop the latest stays, of a failed one all recent ones", async () => {
     for (let iteration = 1; iteration <= 8; iteration += 1) await save(holdfast, { iteration });
     await beginLoop(holdfast, "ralph-other-00000002");
     const other = { run: "ralph-other-00000002", loopId: "ralph-other-00000002" };
@@ -422,7 +422,7 @@ describe("retention of the files", () => {
     expect(names(root, `.aiwg/ralph/loops/${other.run}/checkpoints`)).toHaveLength(9);
   });
 
-  test("what another tool put into a legacy directory is never removed", async () => {
+  test("files of another tool in a legacy directory are never removed", async () => {
     const options = { workflowType: "agent_task" };
     await beginLoop(holdfast, "task-1");
     for (let at = 1; at <= 7; at += 1) await save(holdfast, { run: "task-1", iteration: at, options });
@@ -469,7 +469,7 @@ describe("read back", () => {
     expect(list).toMatchObject([{ iteration: 3 }, { iteration: 2 }]);
   });
 
-  test("what a run of this store wrote is not imported as a second run, unless one is named or other writers changed it", async () => {
+  test("files that a run of this store wrote are not imported as a second run, unless an id is given or other writers changed them", async () => {
     for (const iteration of [1, 2]) await save(holdfast, { iteration });
     await mirror();
     const plan = async (params: { readonly run?: string } = {}) => {

@@ -25,7 +25,7 @@ function startReader(root: string): { stop(): Promise<Seen> } {
   };
 }
 
-test("a loop is seen below .aiwg as it goes, whole at every moment; what was read back is the run", async () => {
+test("a loop is visible below .aiwg while it works, always complete; the files read back are the run", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n") });
   const reader = startReader(bench.clone);
   const statuses = new Set<string>();

@@ -15,7 +15,7 @@ import { RALPH_SHAPE } from "@holdfast/workflows/ralph/workflow";
 const page = await readFile(new URL("../../../../docs/ralph.md", import.meta.url), "utf8");
 const blockOf = (language: string): string => new RegExp(`\`\`\`${language}\\n([^]*?)\`\`\``).exec(page)?.[1] ?? "";
 
-test("the first run does what the page says", async () => {
+test("the first run does what the page describes", async () => {
   const holdfast = await buildCommand();
   const folder = await mkdtemp(join(tmpdir(), "holdfast-ralph-docs-"));
   try {
@@ -43,7 +43,7 @@ test("the first run does what the page says", async () => {
   }
 });
 
-test("every stage is explained with its events, and the flow is one", () => {
+test("every stage is explained with its events, and the diagram matches", () => {
   for (const stage of RALPH_SHAPE.stages) expect(page, stage).toContain(`| \`${stage}\` |`);
   for (const event of RALPH_SHAPE.events) expect(page, event).toContain(`\`${event}\``);
   const flow = parseYaml(blockOf("yaml"));

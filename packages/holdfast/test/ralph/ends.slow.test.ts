@@ -31,7 +31,7 @@ test.concurrent("the limit is its own end: it holds on resume, the files are lis
   expect(await bench.calls()).toBe(4);
 });
 
-test.concurrent("what was ordered of a loop that came to its limit meanwhile is void when it is raised", async () => {
+test.concurrent("signals to a loop that reached its limit meanwhile are void when the limit is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n", "42\n"), options: { maxIterations: 1 } });
   expect(await bench.work()).toMatchObject({ kind: "failed" });
   // The process that sent the signal was killed before it saw that the run had ended.
@@ -43,13 +43,13 @@ test.concurrent("what was ordered of a loop that came to its limit meanwhile is 
   expect(await store.listSignals(bench.run())).toEqual([]);
 });
 
-test.concurrent("where the last iteration is as good as any, its files stay", async () => {
+test.concurrent("if the last iteration is as good as any, its files stay", async () => {
   await using bench = await makeBench({ answers: inTurn("3\n", "7\n"), options: { ...GRADED, maxIterations: 2 } });
   expect(await bench.work()).toMatchObject({ reason: expect.stringContaining("those of the last iteration") });
   expect(await bench.read("answer.txt")).toBe("7\n");
 });
 
-test.concurrent("a limit may be raised while the loop is under way, and other runs have none", async () => {
+test.concurrent("a limit may be raised while the loop works, and other runs have none", async () => {
   await using bench = await makeBench({
     answers: inTurn("1\n"),
     options: { maxIterations: 2 },
@@ -62,7 +62,7 @@ test.concurrent("a limit may be raised while the loop is under way, and other ru
   });
 });
 
-test.concurrent("of two limits that are used up, the reason names the one that is left when the other is raised", async () => {
+test.concurrent("of two exhausted limits, the reason names the one that is left when the other is raised", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n"), limit: { microUsd: 5000 } });
   expect(await bench.work()).toMatchObject({ for: "budget", reason: expect.stringMatching(/up: \$0\.01 of \$0\.01$/) });
   const reason = "The budget is used up: 400 of 300 tokens";
@@ -84,7 +84,7 @@ test.concurrent("an exhausted budget stays exhausted on resume, until it is rais
 
 const STUCK = { until: "echo no; exit 1", detection: { stuck: 2, oscillation: null } };
 
-test.concurrent("stuck: it stops, with what shows that it is", async () => {
+test.concurrent("stuck: it stops, with the evidence", async () => {
   await using bench = await makeBench({ answers: inTurn("1\n"), options: STUCK });
   const outcome = await bench.work();
   expect(outcome).toMatchObject({ kind: "failed" });
@@ -109,7 +109,7 @@ const again = async (bench: Bench, from: number) =>
   (await bench.holdfast.resume({ run: bench.run(), from, force: true })).outcome;
 
 test.concurrent.for(sampleBySeed([["iterate"], ["reflect"], ["latest"]], 1))(
-  "stuck: resumed by force from its checkpoint in %s it continues, and is stuck only when as many again have failed",
+  "stuck: resumed by force from its checkpoint in %s it continues, and is stuck again only after as many failures",
   async ([stage]) => {
     await using bench = await makeBench({
       answers: inTurn("1\n"),
@@ -127,7 +127,7 @@ test.concurrent.for(sampleBySeed([["iterate"], ["reflect"], ["latest"]], 1))(
     const from = there.at(stage === "iterate" ? -1 : 0)?.sequence ?? 0;
     expect(await again(bench, from)).toMatchObject({ kind: "failed", reason: expect.stringContaining("Stuck") });
     const { iterations, interventions, refused } = await bench.state();
-    // Where iteration 2 itself is done anew it counts as the first of them.
+    // Where iteration 2 itself is repeated, it counts as the first of them.
     const numbers = stage === "iterate" ? [1, 2, 3] : [1, 2, 3, 4];
     expect(iterations.map(({ number }) => number)).toEqual(numbers);
     expect(await bench.calls()).toBe(4);
@@ -180,7 +180,7 @@ test.concurrent("stuck: back to the best once with another prompt, then it stops
   expect(await bench.read("answer.txt")).toBe("7\n");
 });
 
-test.concurrent("interrupted in the middle of an iteration, that one is done again, and none is skipped", async () => {
+test.concurrent("interrupted in the middle of an iteration, it repeats that one, and skips none", async () => {
   const edits = [
     { do: "write", path: "answer.txt", text: "half\n" },
     { do: "wait", ms: 1500 },

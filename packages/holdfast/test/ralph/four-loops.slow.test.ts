@@ -18,7 +18,7 @@ const LOOPS = ["a", "b", "c", "d"] as const;
 
 afterAll(clearScratch);
 
-test(`four loops at once, killed ${KILLS} times in all (seed ${seed}): every one ends right, and every look at them was true`, async () => {
+test(`four loops at once, killed ${KILLS} times in total (seed ${seed}): every one ends correctly, and every status was correct`, async () => {
   const command = await buildCommand();
   try {
     const scene = prepareLoops();

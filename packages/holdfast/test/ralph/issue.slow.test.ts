@@ -31,7 +31,7 @@ test.concurrent("what the remote's hook refuses goes into the next prompt", asyn
   expect((await bench.state()).refused).toEqual([]);
 });
 
-test.concurrent("a loop for a task begins on what is checked out here, also where there is a remote", async () => {
+test.concurrent("a loop for a task starts from the current checkout, also with a remote", async () => {
   await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
   await bench.git("clone", "checkout", "-qb", "feature");
   await bench.git("clone", "commit", "-q", "--allow-empty", "-m", "not pushed");

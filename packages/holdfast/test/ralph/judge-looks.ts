@@ -39,7 +39,7 @@ export function judgeLooks(
         if (holding === undefined) return wrong(`but ${holder?.pid} never held it`);
         return holding.endedAt < from ? wrong(`but ${holding.pid} was gone`) : [];
       case "crashed": {
-        if (holding === undefined || holding.killedAt === null) return wrong("but nobody had been killed");
+        if (holding === undefined || holding.killedAt === null) return wrong("but no process was killed");
         if (holding.killedAt > to) return wrong(`but ${holding.pid} was killed later`);
         const later = holdings.slice(at + 1).find(({ heardAt }) => heardAt !== null && heardAt < from);
         return later === undefined ? [] : wrong(`but ${later.pid} had taken it up`);
@@ -50,7 +50,7 @@ export function judgeLooks(
         if (status.started) return wrong("which no signal made it");
         return heardBefore(from) ? wrong("but it was at work") : [];
       default:
-        return wrong("which nobody made it");
+        return wrong("which no action caused");
     }
   });
 }

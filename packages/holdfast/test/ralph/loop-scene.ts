@@ -19,9 +19,9 @@ export interface LoopScene {
 export function prepareLoops(): LoopScene {
   const root = scratchFolder("loops");
   const repository = join(root, "repo");
-  const witness = join(root, "witness");
+  const callLogs = join(root, "callLogs");
   mkdirSync(repository);
-  mkdirSync(witness);
+  mkdirSync(callLogs);
   const git = (...args: readonly string[]): void => void execFileSync("git", args, { cwd: repository });
   git("init", "-q", "-b", "main");
   git("config", "user.name", "A");
@@ -29,7 +29,7 @@ export function prepareLoops(): LoopScene {
   writeFileSync(join(repository, "README.md"), "# Shop\n");
   writeFileSync(join(repository, "check.sh"), CHECK);
   const agent = join(root, "agent.sh");
-  writeFileSync(agent, agentScript(witness));
+  writeFileSync(agent, agentScript(callLogs));
   chmodSync(agent, 0o755);
   git("add", ".");
   git("commit", "-qm", "first");
@@ -51,7 +51,7 @@ export function prepareLoops(): LoopScene {
       "--yolo",
     ],
     calls: (run) =>
-      readLines(join(witness, run)).map((line) => {
+      readLines(join(callLogs, run)).map((line) => {
         const [what, iteration] = line.split(" ");
         return { what: what === "begin" ? "begin" : "end", iteration: Number(iteration) };
       }),
@@ -66,16 +66,16 @@ test "$lines" -ge "$1" && test "$(wc -l < second.txt)" -ge "$1"
 `;
 
 /** Two files, each with a line an iteration, and some time between them: done twice, or half, it shows. */
-function agentScript(witness: string): string {
+function agentScript(callLogs: string): string {
   return `#!/bin/sh
 n=$HOLDFAST_ITERATION
 run=$(basename "$PWD")
-echo "begin $n" >> "${witness}/$run"
+echo "begin $n" >> "${callLogs}/$run"
 echo "line $n" >> first.txt
 sleep 0.0$((n % 9 + 1))
 echo "line $n" >> second.txt
 echo "$n" > "only-$n.txt"
-echo "end $n" >> "${witness}/$run"
+echo "end $n" >> "${callLogs}/$run"
 echo "wrote line $n"
 `;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { inTurn, makeBench, writes } from "./bench.ts";
 
-test.concurrent("goes round until the criterion holds, without a forge or a remote; the work is on a branch of its own", async () => {
+test.concurrent("iterates until the check passes, without a forge or a remote; the work is on its own branch", async () => {
   await using bench = await makeBench({
     answers: [
       writes("40\n", { when: { iteration: 1 }, reply: "I tried 40.\n\n## Learnings\n- The answer is even.\n" }),
@@ -54,7 +54,7 @@ test.concurrent("each iteration has one checkpoint of its own kind, with its ref
   expect(numbers).toMatchObject([{ iterations: 1 }, { iterations: 2 }, { iterations: 3 }]);
 });
 
-test.concurrent("a criterion that holds before anybody worked is done without a call; that can be left out", async () => {
+test.concurrent("a check that passes before any work is done without a call; this can be switched off", async () => {
   const files = { "answer.txt": "42\n" };
   await using bench = await makeBench({ answers: inTurn("42!\n"), files });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("passes already") });
@@ -64,7 +64,7 @@ test.concurrent("a criterion that holds before anybody worked is done without a 
   expect(await eager.calls()).toBe(1);
 });
 
-test.concurrent("a criterion that cannot be run is asked about before a token is spent", async () => {
+test.concurrent("a check that cannot be run is asked about before a token is spent", async () => {
   const options = { until: "no-such-program-here --check" };
   await using bench = await makeBench({ answers: inTurn("42\n"), options });
   expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you", reason: expect.stringContaining("127") });
@@ -82,7 +82,7 @@ test.concurrent("a criterion that cannot be run is asked about before a token is
   expect(await later.work()).toMatchObject({ kind: "done" });
 });
 
-test.concurrent("of several commands all must say yes, and each is heard", async () => {
+test.concurrent("all of several commands must pass, and each is reported", async () => {
   const until = ["grep -q 4 answer.txt", "grep -q 2 answer.txt", "echo seen > seen.txt"];
   await using bench = await makeBench({ answers: inTurn("4\n", "42\n"), options: { until } });
   expect(await bench.work()).toMatchObject({ kind: "done" });
@@ -100,7 +100,7 @@ test.concurrent("a command that takes too long is ended, and counts as failed", 
   expect((await bench.state()).iterations.map(({ verdict }) => verdict)).toEqual(["failed", "passed"]);
 });
 
-test.concurrent("an agent that fails costs an iteration, and the criterion is asked all the same", async () => {
+test.concurrent("an agent that fails costs an iteration, and the check runs all the same", async () => {
   const fails = { ...writes("42\n"), exit: 3 };
   await using bench = await makeBench({ answers: [fails] });
   expect(await bench.work()).toMatchObject({ kind: "done" });

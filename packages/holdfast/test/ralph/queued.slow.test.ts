@@ -5,7 +5,7 @@ import type { ProgressEvent } from "@holdfast/core/progress";
 import { makeScene } from "../replay/recorded-loop.ts";
 import { type Bench, inTurn, makeBench } from "./bench.ts";
 
-test("a loop that is paused while it waits for its first place is resumed as any other", async () => {
+test("a loop that is paused while it waits for its first slot is resumed like any other", async () => {
   await using scene = await makeScene();
   const holdfast = await scene.open({ loops: { max: 1, workflows: ["ralph"] } });
   const { store } = holdfast;
@@ -42,7 +42,7 @@ async function fill(bench: Bench, meanwhile: () => Promise<unknown>): Promise<(e
 const PLACE = { whenFull: "wait", limit: 1 } as const;
 const somebodyCommits = (bench: Bench) => () => bench.git("worktree", "commit", "-q", "--allow-empty", "-m", "theirs");
 
-test("who is resumed and waits for a place asks about what changed while it waited", async () => {
+test("a resumed loop that waits for a slot asks about changes while it waited", async () => {
   await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
   const stop = new AbortController();
   expect(await bench.work({ signal: stop.signal, listen: () => stop.abort() })).toMatchObject({ kind: "interrupted" });
@@ -52,7 +52,7 @@ test("who is resumed and waits for a place asks about what changed while it wait
   expect(await bench.calls()).toBe(0);
 });
 
-test("who is begun and waits for a place works on the issue as it is then", async () => {
+test("a new loop that waits for a slot works on the issue as it is at its start", async () => {
   await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
   const file = join(bench.forge?.location ?? "", "issues/1.md");
   const listen = await fill(bench, async () => {
@@ -63,7 +63,7 @@ test("who is begun and waits for a place works on the issue as it is then", asyn
   expect(await bench.read(".tmp/ralph-prompt-1.md")).toContain("It is 42, of course.");
 });
 
-test("who is begun and waits for a place asks about what else changed while it waited", async () => {
+test("a new loop that waits for a slot asks about other changes while it waited", async () => {
   await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
   const listen = await fill(bench, somebodyCommits(bench));
   const plan = await bench.plan();
@@ -102,7 +102,7 @@ test("a start that loses the last slot leaves no run behind, and is the same run
   await holdfast.close();
 });
 
-test("a run without a limit holds its lease from its first entry to its last: no process finds it begun and left", async () => {
+test("a run without a limit holds its lease from its first entry to its last: no process finds it started and released", async () => {
   await using scene = await makeScene();
   let released = 0;
   const holdfast = await scene.open({

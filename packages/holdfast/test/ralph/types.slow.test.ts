@@ -16,7 +16,7 @@ const TYPES: readonly [string, JsonObject, readonly string[]][] = [
 ];
 
 test.concurrent.each(TYPES)(
-  "%s runs, checkpoints each iteration, and ends when its criterion holds",
+  "%s runs, checkpoints each iteration, and ends when its check passes",
   async (type, options, units) => {
     await using bench = await makeBench({
       answers: [writes("4\n", { when: { iteration: 1 } }), writes("42\n")],
@@ -40,13 +40,13 @@ test.concurrent.each(TYPES)(
   },
 );
 
-test.concurrent("a task without a criterion is done when the agent reports so, and the result is marked as unchecked", async () => {
+test.concurrent("a task without a check is done when the agent reports so, and the result is marked as unchecked", async () => {
   const options = { workflowType: "agent_task", until: null };
   await using bench = await makeBench({ answers: [writes("whatever\n")], options });
   expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("nothing checked it") });
 });
 
-test.concurrent("a unit that does not succeed in its tries ends the run", async () => {
+test.concurrent("a unit that does not succeed in its attempts ends the run", async () => {
   const options = { workflowType: "agent_task", attempts: 2, detection: { stuck: null } };
   await using bench = await makeBench({ answers: [writes("1\n")], options });
   expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("2 tries") });

@@ -44,7 +44,7 @@ async function loop(scene: Scene, holdfast: Holdfast): Promise<RunReport> {
   return await runLoop({ ...scene, agent: "a" }, holdfast, { iterations: 2, mode: "logged" });
 }
 
-test("tries that failed, and the agent that took over, are no part of what the workflow asks: the run is replayed whole", async () => {
+test("failed attempts, and the agent that took over, are not part of the record of the workflow: the run replays completely", async () => {
   await using scene = await makeScene();
   const tries: string[] = [];
   const holdfast = await open(
@@ -90,7 +90,7 @@ test("a run that a rule ended is replayed to that end", async () => {
   await holdfast.close();
 });
 
-test("a session that was lost, and the fresh one that took over, replay whole", async () => {
+test("a lost session, and the fresh one that replaced it, replay completely", async () => {
   await using scene = await makeScene();
   let calls = 0;
   const holdfast = await open(
@@ -129,7 +129,7 @@ async function ralph(holdfast: Holdfast, options: JsonObject = {}): Promise<RunR
   });
 }
 
-test("a loop whose limit was raised is replayed with the limit of its day", async () => {
+test("a loop whose limit was raised is replayed with the limit of each time", async () => {
   await using scene = await makeScene();
   const holdfast = await open(scene, count);
   expect((await ralph(holdfast, { maxIterations: 2 })).outcome).toMatchObject({ kind: "failed" });
@@ -141,7 +141,7 @@ test("a loop whose limit was raised is replayed with the limit of its day", asyn
   await holdfast.close();
 });
 
-test("a loop whose limit was raised while it waited is replayed with the limit of its day", async () => {
+test("a loop whose limit was raised while it waited is replayed with the limit of each time", async () => {
   await using scene = await makeScene();
   let calls = 0;
   const holdfast = await open(scene, (task) => {
@@ -171,7 +171,7 @@ test("a loop that another agent continued is replayed with each of them", async 
   await holdfast.close();
 });
 
-test("a checkpoint before something risky is where it was, whatever the switches say today", async () => {
+test("a checkpoint before a risky operation is replayed at its position, whatever the current switches are", async () => {
   await using scene = await makeScene();
   const workflow = defineWorkflow<{ readonly left: number }>({
     name: "risky",

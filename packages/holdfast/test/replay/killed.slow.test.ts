@@ -9,7 +9,7 @@ import type { Scene } from "./recorded-loop.ts";
 const LOOPS = 3;
 const KILLS = 3;
 
-test("a run that was killed at whatever moments comes out of its record as it was", async () => {
+test("a run that was killed at any times replays identically", async () => {
   await using scene = await makeScene();
   const chance = chanceOf(suiteSeed(), "replay-kills");
   for (let kill = 0; kill < KILLS; kill += 1) await live(scene, 1 + chance.below(5));
@@ -30,10 +30,10 @@ async function live(scene: Scene, nth: number | null): Promise<void> {
   const child = spawn(process.execPath, [worker, scene.repository, scene.agent, String(LOOPS)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  let told = 0;
+  let printed = 0;
   child.stdout.on("data", (text: Buffer) => {
-    told += text.toString().split("\n").length - 1;
-    if (nth !== null && told >= nth) child.kill("SIGKILL");
+    printed += text.toString().split("\n").length - 1;
+    if (nth !== null && printed >= nth) child.kill("SIGKILL");
   });
   const [code] = await once(child, "close");
   if (nth === null) expect(code).toBe(0);

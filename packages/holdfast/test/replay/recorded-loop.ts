@@ -30,12 +30,12 @@ export async function makeScene(): Promise<Scene> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-replay-test-"));
   const repository = join(root, "repo");
   const agent = join(root, "agent.sh");
-  const witness = join(root, "witness");
+  const calls = join(root, "calls");
   const git = benchGit<"clone">(() => repository);
   await makeRepository({ clone: repository, remote: null, git });
   const lines = [
     "#!/bin/sh",
-    `echo started >> ${witness}`,
+    `echo started >> ${calls}`,
     'part="${HOLDFAST_PART:-$HOLDFAST_ITERATION}"',
     'echo "$part: $(wc -l)" >> log.txt',
     'printf "%s" "$part" > "file-$part.txt"',
@@ -48,7 +48,7 @@ export async function makeScene(): Promise<Scene> {
     repository,
     agent: `command:${agent}`,
     git: (...args) => git("clone", ...args),
-    started: async () => (existsSync(witness) ? (await readFile(witness, "utf8")).split("\n").length - 1 : 0),
+    started: async () => (existsSync(calls) ? (await readFile(calls, "utf8")).split("\n").length - 1 : 0),
     removeAgent: () => rm(agent),
     open: (params) => openHoldfast({ cwd: repository, forge: { kind: "none", path: null, host: null }, ...params }),
     [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }),

@@ -96,7 +96,7 @@ describe("a recorded loop of 30 iterations", () => {
   });
 });
 
-describe("a byte of the record that is not what it was", () => {
+describe("a changed byte of the record", () => {
   let scene: Scene;
   const LOOPS = 3;
   beforeAll(async () => {
@@ -123,7 +123,7 @@ describe("a byte of the record that is not what it was", () => {
     }
   };
 
-  test("is found and named wherever it stands in the store, or the record reads as it was written", async () => {
+  test("is found and named anywhere in the store, or the record reads unchanged", async () => {
     const store = join(scene.repository, ".git", "holdfast");
     const kept = join(scene.root, "kept");
     await cp(store, kept, { recursive: true });

@@ -47,11 +47,11 @@ async function refusal(workflow: Workflow<LoopState> = loopWorkflow(LOOPS)): Pro
   expect(await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).toHaveLength(entries);
   expect(await scene.started()).toBe(started);
   if (error instanceof HoldfastError) return error;
-  throw new Error("it went on", { cause: error });
+  throw new Error("it continued", { cause: error });
 }
 
 describe("a strict run that continues", () => {
-  test("does so where everything is as it was recorded, and its record holds over the interruption", async () => {
+  test("continues if everything equals the record, and its record covers the interruption", async () => {
     await begun("strict", 4);
     const { outcome } = await holdfast.resume({ run: RUN, workflow: loopWorkflow(LOOPS) });
     expect(outcome.kind).toBe("done");
@@ -60,7 +60,7 @@ describe("a strict run that continues", () => {
     expect(report).toMatchObject({ verdict: "identical", outcome: "done", agents: LOOPS });
   });
 
-  test("keeps its limit where it refuses to continue", async () => {
+  test("keeps its limit if it refuses to continue", async () => {
     const { outcome } = await holdfast.start({
       workflow: "ralph",
       work: { kind: "task", text: "count" },
@@ -77,7 +77,7 @@ describe("a strict run that continues", () => {
     expect(await Array.fromAsync(holdfast.store.readJournal({ run: RUN }))).toHaveLength(before.length);
   });
 
-  test("refuses another prompt, and names which and where", async () => {
+  test("refuses another prompt, and names it and its position", async () => {
     await begun("strict", 4);
     const error = await refusal(loopWorkflow(LOOPS, { prompt: (part) => `Do the part ${part}` }));
     expect(error.code).toBe("REPLAY_DIVERGED");
@@ -114,7 +114,7 @@ describe("a replay", () => {
     });
   });
 
-  test("names the first checkpoint whose values come out otherwise", async () => {
+  test("names the first checkpoint with other values", async () => {
     await runLoop(scene, holdfast, { iterations: LOOPS, mode: "logged" });
     const original = loopWorkflow(LOOPS);
     const changed: Workflow<LoopState> = {
@@ -136,7 +136,7 @@ describe("a replay", () => {
     expect(report.divergence?.where.checkpoint).toBe((report.to ?? 0) + 1);
   });
 
-  test("names an event, a step that is new, and one that is gone", async () => {
+  test("names an event, a new step, and a missing one", async () => {
     await runLoop(scene, holdfast, { iterations: 1, mode: "logged" });
     const original = loopWorkflow(1);
     const { iterate } = original.stages;
@@ -177,7 +177,7 @@ describe("a replay", () => {
     ).toMatchObject({ what: "event", expected: "did 1", actual: "another thing", where: { step: "learnt" } });
   });
 
-  test("follows a run that was restored on the way", async () => {
+  test("replays a run that was restored on the way", async () => {
     await begun("logged", 6);
     const handle = await holdfast.run(RUN);
     await handle.restore({ sequence: 3 });
@@ -189,7 +189,7 @@ describe("a replay", () => {
     expect(report.to).toBe((await holdfast.store.latest(RUN))?.sequence);
   });
 
-  test("of a fork begins with what it was forked from", async () => {
+  test("of a fork starts with its origin", async () => {
     await runLoop(scene, holdfast, { iterations: LOOPS, mode: "logged" });
     const prefix = await holdfast.work.replay({ run: RUN, to: 4, workflow: loopWorkflow(LOOPS) });
     expect(prefix).toMatchObject({ verdict: "identical", to: 4 });
@@ -202,7 +202,7 @@ describe("a replay", () => {
 });
 
 describe("a run executed again", () => {
-  test("is the same if the agent is, and is reported if not", async () => {
+  test("is the same if the agent is, and reports a divergence if not", async () => {
     await runLoop(scene, holdfast, { iterations: 2, mode: "seeded", seed: 5 });
     const workflow = loopWorkflow(2);
     const again = async (id: string) =>

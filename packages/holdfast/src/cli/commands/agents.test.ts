@@ -55,7 +55,7 @@ test("doctor has a line for each agent, with the fix", async () => {
 });
 
 describe("agents", () => {
-  test("one that is too old is shown with the upgrade, and a run with it is refused before it is called", async () => {
+  test("an agent that is too old is shown with the upgrade, and a run with it is refused before a call", async () => {
     program("claude", `touch ${join(bin, "called-$1")}; echo "2.0.72 (Claude Code)"`);
     const { stdout } = await run("agents");
     expect(stdout).toMatch(/^claude +2\.0\.72 +2\.0\.73 +too old/m);
@@ -67,7 +67,7 @@ describe("agents", () => {
     expect(existsSync(join(bin, "called---print"))).toBe(false);
   });
 
-  test("resume refuses one that is too old by now, and warns of one whose version cannot be read", async () => {
+  test("resume refuses an agent that is too old by now, and warns of one whose version cannot be read", async () => {
     const claude = (version: string): void =>
       program(
         "claude",
@@ -99,7 +99,7 @@ describe("agents", () => {
     expect(calls()).not.toBe(before);
   });
 
-  test("lists each with what it can do", async () => {
+  test("lists each agent with its capabilities", async () => {
     program("claude", READY);
     program("codex", LOGGED_OUT);
     const { stdout } = await run("agents");
@@ -112,7 +112,7 @@ describe("agents", () => {
     expect(agents[1]).toMatchObject({ version: "9.8.7", problem: null, capabilities: { forkAtMessage: true } });
   });
 
-  test("a test says what came of it", async () => {
+  test("a test reports its result", async () => {
     const { status, stdout } = await run("agents", "test", "command:sed -n 2p > hello.txt", "--yes");
     expect(status).toBe(0);
     expect(stdout).toMatch(/^ok +command:.* wrote the requested file$/m);
@@ -121,7 +121,7 @@ describe("agents", () => {
     expect(existsSync(join(repository, "hello.txt"))).toBe(false);
   });
 
-  test("tokens, money and what else it left are told", async () => {
+  test("tokens, money and other written files are reported", async () => {
     const usage = { input: 1200, output: 34, microUsd: 5400 };
     const agent = script({ edits: [{ do: "write", path: "other.txt", text: "x" }], usage, reply: "done" });
     const { status, stdout } = await run("agents", "test", agent, "--yes");
@@ -150,7 +150,7 @@ describe("agents", () => {
     expect([status, stdout]).toEqual([expected, expect.stringContaining(`failed (${cause})`)]);
   });
 
-  test("nothing is spent unless one says so", async () => {
+  test("nothing is spent without consent", async () => {
     const agent = "command:touch /nonexistent/x; exit 3";
     const asked = await run("agents", "test", agent);
     expect([asked.status, asked.stdout]).toEqual([4, ""]);
@@ -160,7 +160,7 @@ describe("agents", () => {
     expect(plan.stdout).toContain("hello.txt");
   });
 
-  test("an agent that there is not is refused with all that there are", async () => {
+  test("an unknown agent is refused with the known ones", async () => {
     for (const args of [
       ["agents", "test", "cluade", "--yes"],
       ["setup", "--agent", "cluade", "--yes"],
@@ -185,7 +185,7 @@ describe("agents", () => {
 describe("setup", () => {
   const config = (): string => readFileSync(join(repository, "holdfast.config.yaml"), "utf8");
 
-  test("writes what it found, once", async () => {
+  test("writes its detections, once", async () => {
     program("claude", READY);
     writeFileSync(join(repository, "Makefile"), "test:\n\ttrue\n");
     const { status, stdout } = await run("setup", "--yes");
@@ -198,7 +198,7 @@ describe("setup", () => {
     expect(again).toMatchObject({ status: 0, stdout: expect.stringContaining("needs no change") });
   });
 
-  test("without a file, an agent and a gate there is nothing to write", async () => {
+  test("without a file, an agent and a gate it writes nothing", async () => {
     expect(await run("setup", "--yes")).toMatchObject({
       status: 0,
       stdout: expect.stringContaining("Nothing to write: no agent and no gate were found.\n"),
@@ -206,7 +206,7 @@ describe("setup", () => {
     expect(existsSync(join(repository, "holdfast.config.yaml"))).toBe(false);
   });
 
-  test("where nobody can be asked it shows the file and writes nothing", async () => {
+  test("without a terminal it shows the file and writes nothing", async () => {
     program("claude", READY);
     const shown = await run("setup");
     expect([shown.status, shown.stdout, shown.stderr]).toEqual([
@@ -223,7 +223,7 @@ describe("setup", () => {
     expect(existsSync(join(repository, "holdfast.config.yaml"))).toBe(false);
   });
 
-  test("keeps what a file says, its comments too", async () => {
+  test("keeps the content of a file, including its comments", async () => {
     program("claude", READY);
     const before = "# ours\nagent: codex # for a reason\nimpl:\n  # slow\n  maxReviews: 2\n";
     writeFileSync(join(repository, "holdfast.config.yaml"), before);
@@ -234,13 +234,13 @@ describe("setup", () => {
     expect(config()).toMatch(/models:\n {2}review: codex\nforge:\n {2}kind: none\n$/);
   });
 
-  test("a file that is wrong stays as it is", async () => {
+  test("an invalid file stays unchanged", async () => {
     writeFileSync(join(repository, "holdfast.config.yaml"), "agnet: claude\n");
     expect(await run("setup", "--yes")).toMatchObject({ status: 2, stdout: "" });
     expect(config()).toBe("agnet: claude\n");
   });
 
-  test("without an agent it says so", async () => {
+  test("without an agent it reports that", async () => {
     const { status, stdout, stderr } = await run("setup", "--yes");
     expect([status, stdout, stderr]).toEqual([
       0,

@@ -41,7 +41,7 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 }
 
 describe("a checkpoint of a run that works in another terminal", () => {
-  test("is taken by the process that carries it, in the middle of its agent's work, and the run goes on", async () => {
+  test("is taken by the process that executes the run, in the middle of its agent's work, and the run continues", async () => {
     const place = await work.begin();
     const started = await hanging(place);
     const planned = await place.json("checkpoint", "1", "--dry-run");
@@ -87,7 +87,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
     expect(await manuals(place)).toEqual(["rescued"]);
   });
 
-  test("one who does not answer in time is named, and nothing is left behind", async () => {
+  test("a process that does not answer in time is named, and no request is left", async () => {
     const place = await work.begin();
     const started = await hanging(place);
     started.child.kill("SIGSTOP");
@@ -102,7 +102,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
     await started.ended;
   });
 
-  test("whoever asked may die: it is taken once; a request of a dead pair is swept by the next who carries the run", async () => {
+  test("the requester may die: it is taken once; the next process that executes the run removes a request of two dead processes", async () => {
     const place = await work.begin();
     const started = await hanging(place);
     started.child.kill("SIGSTOP");
@@ -113,7 +113,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
     started.child.kill("SIGCONT");
     await until(async () => (await manuals(place)).length > 0);
     started.child.kill("SIGSTOP");
-    const second = place.start("checkpoint", "1", "--name", "nobody's");
+    const second = place.start("checkpoint", "1", "--name", "unanswered");
     await until(() => isAsked(place));
     second.child.kill("SIGKILL");
     started.child.kill("SIGKILL");
@@ -125,7 +125,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
     expect(await manuals(place)).toEqual(["asked and gone"]);
   });
 
-  test("a run that nobody carries is saved as ever, and RUN must be one that is there", async () => {
+  test("a run without a process is saved as usual, and RUN must exist", async () => {
     const place = await work.begin();
     expect(await place.run("checkpoint", "1")).toMatchObject({ status: 3 });
     expect(existsSync(join(place.clone, ".git/holdfast"))).toBe(false);
@@ -136,7 +136,7 @@ describe("a checkpoint of a run that works in another terminal", () => {
 });
 
 describe("--max-time", () => {
-  test("stops the agent, saves with trigger session_end and waits; the next session goes on with its own time", async () => {
+  test("stops the agent, saves with trigger session_end and waits; the next session continues with its own time", async () => {
     const place = await work.begin();
     const over = await place.run("run", "1", "--no-review", "--max-time", "3s", "--agent", await place.agent([HANG]));
     expect(over, over.stdout + over.stderr).toMatchObject({ status: 7 });
@@ -156,7 +156,7 @@ describe("--max-time", () => {
 });
 
 describe("a crunch run in another terminal", () => {
-  test("is saved on request, killed and ended by the clock, and crunch's directory shows each as it was", async () => {
+  test("is saved on request, killed and ended by the timer, and crunch's directory shows each state", async () => {
     const place = await work.begin();
     const directory = join(place.clone, ".claude/crunch/1/checkpoints");
     const newest = join(directory, "latest");

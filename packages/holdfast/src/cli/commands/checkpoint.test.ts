@@ -32,7 +32,7 @@ const saved = (planes: Planes) =>
     PAGE,
   );
 
-test("state is spoken of only where there is some", () => {
+test("state is mentioned only if there is some", () => {
   const empty = emptyPlanes({ workflow: "manual" });
   expect(saved({ ...empty, files })).toBe("Saved fix-login@7 (files; 512 B added to the store)\n");
   expect(saved({ ...empty, files, context: { values: { step: 3 }, tokens: {} } })).toContain("(files and state; ");

@@ -26,7 +26,7 @@ export default defineWorkflow({
     work: async ({ state, step, decide, workspace }) => {
       await step("plan", () => "the same for all");
       await step("edit", () => { writeFileSync(join(workspace.root, "app.txt"), WORD + state.round + "\\n"); return WORD; }, { changesFiles: true });
-      if (ASKS && state.round === 0) await decide({ name: "go", question: "Go on?", options: ["yes"] });
+      if (ASKS && state.round === 0) await decide({ name: "go", question: "Continue?", options: ["yes"] });
       return { event: "worked", reason: "did it", state: { round: state.round + 1 } };
     },
     check: async ({ state, step, effect, workspace }) => {
@@ -119,12 +119,12 @@ test("two runs side by side within 80 columns, as data, as a patch that applies,
   expect((await journey.json("tag", b)).tags).toEqual([]);
 });
 
-test("forks, checkpoints, a run at work and one with nothing saved can all be compared", async () => {
+test("forks, checkpoints, a running run and one without checkpoints can all be compared", async () => {
   const a = await duel("one", { WORD: "a", ASKS: "1" });
   await journey.json("fork", `${a}@latest`, "--as", "other");
   await resumeFork("other");
   const holdfast = await openHoldfast({ cwd: journey.repository() });
-  const lease = await holdfast.store.takeLease({ run: a, label: "somebody" });
+  const lease = await holdfast.store.takeLease({ run: a, label: "another" });
   await holdfast.createRun({ id: "empty" });
   const compared = await journey.json("compare", a, "other", "empty", `${a}@1`);
   expect(compared.runs.map((run: { readonly status: { readonly kind: string } }) => run.status.kind)).toEqual([
@@ -168,7 +168,7 @@ async function parkedAndForked(): Promise<{ readonly a: string; readonly holdfas
 const sawOf = async (holdfast: Holdfast, run: string) =>
   (await holdfast.store.latest(run))?.planes.context.values["saw"];
 
-test("a cherry-pick into a waiting run is kept when it goes on", async () => {
+test("a cherry-pick into a waiting run is kept when it continues", async () => {
   const { a, holdfast } = await parkedAndForked();
   const looked = await at80("cherry-pick", "other", "src/*.txt", "--into", a, "--dry-run");
   expect(looked.stdout).toContain("    M src/a.txt\n");
@@ -182,7 +182,7 @@ test("a cherry-pick into a waiting run is kept when it goes on", async () => {
   expect(await sawOf(holdfast, a)).toBe("from other\n");
 });
 
-test("a run whose cherry-pick did not finish goes back to before it when it is resumed", async () => {
+test("a run whose cherry-pick did not finish is restored to before it when it is resumed", async () => {
   const { a, holdfast } = await parkedAndForked();
   const { store } = holdfast;
   const newest = await store.latest("other");
@@ -204,7 +204,7 @@ test("a run whose cherry-pick did not finish goes back to before it when it is r
   expect(await sawOf(holdfast, "other")).toBe("from other\n");
 });
 
-test("what cannot be cherry-picked is said with what to do", async () => {
+test("an impossible cherry-pick is reported with the remedy", async () => {
   const a = await duel("one", { WORD: "a", ASKS: "1" });
   await journey.json("fork", `${a}@latest`, "--as", "other");
   expect(await journey.fails(2, "cherry-pick", "other", "app.txt", "--into", "other")).toContain(
@@ -217,13 +217,13 @@ test("what cannot be cherry-picked is said with what to do", async () => {
   );
   expect(await journey.fails(2, "cherry-pick", "other", "app.txt", "--into", `${a}@1`)).toContain("Name the run alone");
   const holdfast = await openHoldfast({ cwd: journey.repository() });
-  const lease = await holdfast.store.takeLease({ run: a, label: "somebody" });
+  const lease = await holdfast.store.takeLease({ run: a, label: "another" });
   expect(await journey.fails(5, "cherry-pick", "other", "src", "--into", a)).toContain(`holdfast stop ${a}`);
   await holdfast.store.releaseLease(lease);
   await holdfast.close();
 });
 
-test("runs that began with other files have no common beginning, and are not told where they parted", async () => {
+test("runs that began with other files have no common beginning, and no divergence is printed", async () => {
   const a = await duel("one", { WORD: "a" });
   await journey.write("later.txt", "new\n");
   await journey.git("add", "later.txt");

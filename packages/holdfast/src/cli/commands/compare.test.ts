@@ -70,7 +70,7 @@ const two: Comparison = {
   diffs: [],
 };
 
-test("two runs side by side; what a run has nothing of is a dash", () => {
+test("two runs side by side; an absent value is a dash", () => {
   expect(comparisonText(two, PAGE)).toMatchInlineSnapshot(`
     "              fix-login@7              other-way@7
     status        done                     waiting for you
@@ -96,7 +96,7 @@ test("two runs side by side; what a run has nothing of is a dash", () => {
   `);
 });
 
-test("runs that have nothing in common are not told where they parted", () => {
+test("runs with nothing in common have no divergence", () => {
   const [only] = two.pairs;
   if (only === undefined) throw new TypeError("two runs are a pair");
   const diverged = { ...only.diverged, common: null, beginning: "none" } as const;
@@ -104,7 +104,7 @@ test("runs that have nothing in common are not told where they parted", () => {
   expect(text).toContain("they have no common beginning, so they differ from the start best");
 });
 
-test("a damaged journal is named before what was read from it", () => {
+test("a damaged journal is named before the data that was read from it", () => {
   const [first] = two.runs;
   if (first === undefined) throw new TypeError("two runs are compared");
   const runs = [{ ...first, damage: ["fix-login: The chain breaks at entry 3", "fix-login: it is gone"] }, cheap];
@@ -152,7 +152,7 @@ test("more runs are rows, and a block each; nothing is wider than the page", () 
   `);
 });
 
-test("who is chosen, and what to do next, ready to be copied", () => {
+test("the chosen run and the next commands, ready to be copied", () => {
   expect(choiceText(two, { id: "fix-login@7", tag: "chosen", untagged: ["other-way@5"] }, PAGE)).toMatchInlineSnapshot(`
     "Chosen: fix-login@7, tagged chosen, and no longer other-way@5.
     Merge pull request #7:
@@ -175,14 +175,14 @@ test("who is chosen, and what to do next, ready to be copied", () => {
   `);
 });
 
-test("a metric that is called like one of ours hides nothing", () => {
+test("a metric with the name of one of ours hides nothing", () => {
   const named = side("fix-login", { metrics: [{ name: "tokens", value: 5 }], checks: [] });
   const text = comparisonText({ ...two, runs: [named, named] }, PAGE);
   expect(text).toContain("metric tokens  5 ");
   expect(text).toContain("tokens         120k tokens");
 });
 
-test("every label stands once, and the order of each run is kept where they agree", () => {
+test("every label appears once, and the order of each run is kept if they agree", () => {
   const labels = fc.uniqueArray(fc.constantFrom(..."abcdefgh"));
   fc.assert(
     fc.property(labels, labels, (one, other) => {

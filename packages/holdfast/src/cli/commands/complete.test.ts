@@ -22,7 +22,7 @@ test.each([
   [["checkpoint", "--values", ""], "files"],
 ])("%j offers %s", (words, kind) => expect(plan(...words).kind).toBe(kind));
 
-test("words: commands without the hidden one, flags, choices, nothing", () => {
+test("completes commands without the hidden one, flags, choices, nothing", () => {
   expect(plan("")).toMatchObject({ words: expect.arrayContaining(["list", "restore"]) });
   expect(plan("")).not.toMatchObject({ words: expect.arrayContaining(["complete"]) });
   expect(plan("list", "--")).toMatchObject({ words: expect.arrayContaining(["--limit", "--json"]) });

@@ -17,7 +17,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => holdfast.remove());
 
-test("setup --defaults writes the explained defaults once, at the root, and never again", async () => {
+test("setup --defaults writes the explained defaults once, at the root", async () => {
   const cwd = join(root, "src");
   const path = join(root, "holdfast.config.yaml");
   const dry = await holdfast.run(["setup", "--defaults", "--dry-run"], { cwd });
@@ -40,7 +40,7 @@ test("setup --defaults writes the explained defaults once, at the root, and neve
   expect(await holdfast.run(["config", "--path"], { cwd })).toMatchObject({ status: 0, stdout: `${path}\n` });
 });
 
-test("config says where each value came from", async () => {
+test("config shows the origin of each value", async () => {
   await writeFile(
     join(root, "holdfast.config.yaml"),
     "# ours\nretention:\n  maxAge: 90d\n  keep: { stage: { keep: 2, per: stage } }\n",
@@ -60,7 +60,7 @@ test("config says where each value came from", async () => {
   });
 });
 
-test("config --crunch prints files that can be put where they belong, and what is in force once they are", async () => {
+test("config --crunch prints files that can be used as they are, and the settings in effect", async () => {
   const { files, directory } = JSON.parse((await holdfast.run(["config", "--crunch", "--json"], { cwd: root })).stdout);
   expect(files.map((file: { path: string }) => file.path)).toContain("graphs/implementing.yaml");
   const { stdout } = await holdfast.run(["config", "--crunch"], { cwd: join(root, "src") });
@@ -76,7 +76,7 @@ test("config --crunch prints files that can be put where they belong, and what i
   });
 });
 
-test("config --prompts prints every template and its origin; a repository's is in force with consent only", async () => {
+test("config --prompts prints every template and its origin; a repository's is in effect with consent only", async () => {
   const show = async (env: Readonly<Record<string, string>> = {}) =>
     JSON.parse((await holdfast.run(["config", "--prompts", "--json"], { cwd: root, env })).stdout);
   const { prompts, directories } = await show();
@@ -86,16 +86,16 @@ test("config --prompts prints every template and its origin; a repository's is i
   expect(prompts[0]).toMatchObject({ workflow: "impl", name: "impl", from: "built-in", path: null });
   const path = join(root, directories.repository, "ralph/continue.md");
   await mkdir(dirname(path), { recursive: true });
-  await writeFile(path, "Go on, quickly.\n");
+  await writeFile(path, "Work quickly.\n");
   const ofLoop = async (env: Readonly<Record<string, string>> = {}) =>
     (await show(env)).prompts.find(
       (one: { workflow: string; name: string }) => one.workflow === "ralph" && one.name === "continue",
     );
   expect(await ofLoop({ HOLDFAST_TRUST: "" })).toMatchObject({ from: "built-in" });
-  expect(await ofLoop({ HOLDFAST_TRUST: "1" })).toMatchObject({ from: "repository", path, text: "Go on, quickly.\n" });
+  expect(await ofLoop({ HOLDFAST_TRUST: "1" })).toMatchObject({ from: "repository", path, text: "Work quickly.\n" });
 });
 
-test("config check shows each problem where it stands; what would act on it refuses with the first", async () => {
+test("config check shows each problem with its line; commands that need the config refuse with the first", async () => {
   await writeFile(join(root, "holdfast.config.yaml"), "retention:\n  maxAeg: 30d\n  recent: soon\n");
   const checked = await holdfast.run(["config", "check"], { cwd: root });
   expect(checked).toEqual({
@@ -133,7 +133,7 @@ hint:  Did you mean maxAge?
   });
 });
 
-test("what is never dropped reads the same in gc --help, docs/config.md and the config template", async () => {
+test("the text about what is never dropped is the same in gc --help, docs/config.md and the config template", async () => {
   const page = await readFile(new URL("../../../../../docs/config.md", import.meta.url), "utf8");
   const plain = (text: string) => text.replace(/\n\s*#?\s*/g, " ");
   const texts = { "gc --help": commandText(gcSpec), "docs/config.md": page, template: configTemplate() };

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { planKills } from "./demo.ts";
 
-test("three points in order, at most one of them after the run has ended, the same for the same seed", () => {
+test("three points in order, at most one of them after the end of the run, the same for the same seed", () => {
   fc.assert(
     fc.property(fc.nat(), fc.integer({ min: 4, max: 500 }), fc.nat(6), (seed, ends, after) => {
       const plan = { points: ends + after, ends, kills: 3 };

@@ -21,7 +21,7 @@ const diff: HoldfastDiff = {
   ],
 };
 
-test("a terminal is safe from what the files hold", () => {
+test("file content cannot control the terminal", () => {
   expect(diffText(diff, "patch", PAGE)).toMatchInlineSnapshot(`
     "state /context/values/step 3 → 4
     state /context/values/plan added "a\\nb"
@@ -41,13 +41,13 @@ test("a terminal is safe from what the files hold", () => {
   expect(colored).toContain("\x1b[36m@@ -1 +1 @@\x1b[39m");
 });
 
-test("a pipe gets the patch byte for byte, at its end", () => {
+test("a pipe gets the patch byte for byte, to its end", () => {
   const text = diffText(diff, "patch", { ...PAGE, terminal: false, width: Number.POSITIVE_INFINITY });
   expect(text.endsWith(`\n\n${patch}`)).toBe(true);
   expect(diffText({ ...diff, values: [] }, "patch", { ...PAGE, terminal: false })).toBe(patch);
 });
 
-test("names are names only", () => {
+test("the format names has names only", () => {
   expect(diffText(diff, "names", PAGE)).toBe("a.txt\n");
 });
 

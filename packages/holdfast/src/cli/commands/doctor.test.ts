@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { PAGE } from "@holdfast/test-support/sample-run";
 import { doctorText } from "./doctor.ts";
 
-test("checks line up, and what to do stands under them", () => {
+test("checks are aligned, with the remedy below them", () => {
   const checks = [
     { name: "node", level: "ok", detail: "v24.21.0", fix: null },
     {

@@ -49,7 +49,7 @@ test("followed entries are one line each", () => {
   `);
 });
 
-test("what gc dropped is one clause for each reason, however many", () => {
+test("checkpoints that gc dropped are one clause for each reason", () => {
   const drops = [
     ...Array.from({ length: 40 }, (_, at) => ({ sequence: at + 1, why: "beyond the newest 5 automatic" })),
     { sequence: 44, why: "older than 30 days" },

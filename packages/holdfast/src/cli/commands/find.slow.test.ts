@@ -8,7 +8,7 @@ import { openHoldfast } from "../../open.ts";
 
 const work = workSuite();
 
-test("a commit and a pull request lead back to their run; a forged line is not believed", async () => {
+test("a commit and a pull request lead to their run; a forged trailer is not trusted", async () => {
   const place = await work.begin();
   const { clone, git, json, run } = place;
   // Git's own trailer commands must not run.
@@ -42,7 +42,7 @@ test("a commit and a pull request lead back to their run; a forged line is not b
   expect(existsSync(join(clone, "ran"))).toBe(false);
 });
 
-test("a commit that somebody else made in the run's worktree is found by the run's pins", async () => {
+test("a commit of a user in the run's worktree is found by the run's pins", async () => {
   const { clone, git, json, run } = await work.begin();
   await json("checkpoint", "--run", "mine");
   await writeFile(join(clone, "b.txt"), "b\n");

@@ -17,7 +17,7 @@ async function begin(): Promise<{ readonly place: WorkPlace; readonly from: stri
   return { place, from: `issue-1@${pr.sequence}` };
 }
 
-test("a fork waits for you before its first outside effect, once, in whatever way it is resumed", async () => {
+test("a fork waits for you before its first effect, once, for every way of resuming it", async () => {
   const { place, from } = await begin();
   const before = await outside(place);
   await place.json("fork", from, "--as", "other");
@@ -53,7 +53,7 @@ test("a fork waits for you before its first outside effect, once, in whatever wa
   expect(await outside(place)).toEqual({ pulls: before.pulls + 2, heads: before.heads + 2 });
 });
 
-test("a rerun publishes nothing unless it is asked to", async () => {
+test("a rerun publishes nothing unless requested", async () => {
   const { place } = await begin();
   const before = await outside(place);
   const asked = await place.run("rerun", "issue-1", "--as", "again");
@@ -67,7 +67,7 @@ test("a rerun publishes nothing unless it is asked to", async () => {
   expect((await place.run("run", "1", "--agent", "command:true")).stdout).toContain("Done issue-1:");
 });
 
-test("an agent's own commit that closes a foreign issue or mentions somebody is a question before the push", async () => {
+test("an agent's own commit that closes another issue or mentions a user is a question before the push", async () => {
   const { place, asked } = await askedAboutCommit();
   const shown = asked.stdout.replaceAll(/\s+/g, " ");
   expect(shown).toMatch(/commit [0-9a-f]{10}: Fixes #77 and thanks @everyone/);

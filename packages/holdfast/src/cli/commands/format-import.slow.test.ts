@@ -51,7 +51,7 @@ async function implFile(place: { readonly clone: string }, state: object): Promi
 }
 
 describe("import and export", () => {
-  test("shows, makes, does nothing the second time, and gives the same bytes back", async () => {
+  test("shows a plan, creates a run, does nothing the second time, and exports the same bytes", async () => {
     const place = await work.begin();
     const shown = await place.run("format", "import", seed, "--dry-run");
     expect(shown.stdout).toContain("Would import 1 checkpoint of impl-json as issue-42-");
@@ -77,7 +77,7 @@ describe("import and export", () => {
     });
   });
 
-  test("packed files are read, bombs and unknown things are refused with their code and nothing is made", async () => {
+  test("compressed files are read, bombs and unknown files are refused with their code and nothing is created", async () => {
     const place = await work.begin();
     const packed = join(place.clone, "packed.json.gz");
     await writeFile(packed, gzipSync(await readFile(seed)));
@@ -103,7 +103,7 @@ describe("import and export", () => {
     expect((await place.run("format", "validate", seed, packed)).status).toBe(0);
   });
 
-  test("a list of versions is exported whole, to stdout and to a file; RUN@2 and a directory have single ones", async () => {
+  test("a list of versions is exported completely, to stdout and to a file; RUN@2 and a directory have single ones", async () => {
     const place = await work.begin();
     const source = join(golden, "context-store/task-1-all.json");
     const documents = JSON.parse(await readFile(source, "utf8")).toReversed();
@@ -128,7 +128,7 @@ describe("import and export", () => {
     );
   });
 
-  test("a crunch directory comes in as one run and goes out with index and latest", async () => {
+  test("a crunch directory is imported as one run and exported with index and latest", async () => {
     const place = await work.begin();
     const theirs = join(place.clone, "theirs");
     await mkdir(theirs);
@@ -168,8 +168,8 @@ describe("import and export", () => {
   });
 });
 
-describe("going on with an imported run", () => {
-  test("at its stage, with its history and counters, in the worktree that the document names", async () => {
+describe("continuing an imported run", () => {
+  test("starts at its stage, with its history and counters, in the worktree that the document names", async () => {
     const place = await work.begin();
     const tree = join(place.clone, "..", "their-tree");
     await place.git("worktree", "add", "-q", "-b", "issue-1", tree);
@@ -201,7 +201,7 @@ describe("going on with an imported run", () => {
   const STAGES = ["impl", "review", "simp", "pr", "rebase"].map((name) => ({ name }));
 
   sequentialTest.for(sampleBySeed(STAGES, 2))(
-    "the seed's own example, standing in $name, continues to the end, and its export is read again",
+    "the seed's own example, at $name, continues to the end, and its export is read again",
     async ({ name }) => {
       const place = await work.begin();
       const tree = join(place.clone, "..", "their-tree");
@@ -230,7 +230,7 @@ describe("going on with an imported run", () => {
     },
   );
 
-  test("in a new worktree when the document's is not here; an ended one stays ended", async () => {
+  test("starts in a new worktree if the document's is missing; an ended one stays ended", async () => {
     const place = await work.begin();
     const { run } = await place.json("format", "import", await implFile(place, {}));
     const without = await place.run("resume", run);
@@ -253,8 +253,8 @@ describe("going on with an imported run", () => {
   });
 });
 
-describe("going on with a run of crunch", () => {
-  test("to a target; one that says that it cannot be resumed needs --force", async () => {
+describe("continuing a run of crunch", () => {
+  test("stops at a target; one that is marked as not resumable needs --force", async () => {
     const place = await work.begin();
     const seen = JSON.parse(await readFile(join(golden, "crunch-yaml/CP-20250114-a3f2.json"), "utf8"));
     const theirs = { ...seen, issue_number: 1, issue_snapshot: {}, workflow_state: { current_phase: "ready" } };
@@ -285,10 +285,10 @@ export default defineWorkflow({
   name: "theirs",
   initial: "first",
   stages: {
-    first: async () => ({ event: "ok", reason: "it began anew" }),
+    first: async () => ({ event: "ok", reason: "it started again" }),
     enrich: async ({ state, position }) => ({
       event: "ok",
-      reason: "went on at enrich",
+      reason: "continued at enrich",
       state: { ...state, seen: position.attempts },
     }),
   },
@@ -298,8 +298,8 @@ export default defineWorkflow({
 });
 `;
 
-describe("going on with one's own workflow", () => {
-  test("at the position that the document describes, and never elsewhere", async () => {
+describe("continuing with a custom workflow", () => {
+  test("starts at the position of the document, and never elsewhere", async () => {
     const place = await work.begin();
     const file = join(place.clone, "theirs.ts");
     const source = workflowSource(THEIRS);
@@ -319,7 +319,7 @@ describe("going on with one's own workflow", () => {
     expect(await place.git("worktree", "list")).not.toContain(run);
     const resumed = await place.run("resume", run, "--workflow", "theirs.ts", "--accept", "issue_missing");
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
-    expect(resumed.stdout).toContain("went on at enrich");
+    expect(resumed.stdout).toContain("continued at enrich");
     const { checkpoint } = await place.json("show", `${run}@latest`);
     expect(checkpoint.planes.context.values).toEqual({ seen: { enrich: expect.any(Number) } });
     expect(checkpoint.planes.extensions).toHaveProperty("imported");
@@ -330,7 +330,7 @@ describe("going on with one's own workflow", () => {
 });
 
 describe("mirror", () => {
-  test("a run keeps the other layout as it goes, and one that was away catches up", async () => {
+  test("a run updates the other layout while it works, and a mirror that was stopped catches up", async () => {
     const place = await work.begin();
     const target = join(place.clone, "..", "mirrored");
     await writeFile(

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ImportPlan } from "../../interop/import.ts";
 import { importText } from "./format-import.ts";
 
-test("of files that a run of this store wrote, the run and the ways to a second one are named", () => {
+test("for files that a run of this store wrote, the error names the run and the ways to create a second one", () => {
   const plan: ImportPlan = {
     run: "ralph-x",
     format: "loop-json",

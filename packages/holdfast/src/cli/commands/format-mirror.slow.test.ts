@@ -25,8 +25,8 @@ async function configure(place: WorkPlace, yaml: string): Promise<void> {
 const mirrorCrunch = (place: WorkPlace) =>
   place.json("format", "mirror", "mine", "--to", "crunch-yaml", "--directory", ".", "--once");
 
-describe("crunch's own configuration, where its directory is written", () => {
-  test("retention drops from the mirror, the index stays true, and it is not written again", async () => {
+describe("crunch's own configuration in its directory", () => {
+  test("retention removes files from the mirror, the index stays correct, and they are not written again", async () => {
     const place = await work.begin();
     await configure(place, "checkpoint: {retention: {manual: 2}, storage: {location: 'cp/{issue}'}}\n");
     await runOf(place, 2);
@@ -48,7 +48,7 @@ describe("crunch's own configuration, where its directory is written", () => {
     expect(await place.json("format", "import", "cp/none", "--dry-run")).toMatchObject({ before: "none", broken: [] });
   });
 
-  test("-1 keeps all; what is not ours stays", async () => {
+  test("-1 keeps all; files of other tools stay", async () => {
     const place = await work.begin();
     await configure(place, "checkpoint: {retention: {manual: 0, phase_transition: 0}, storage: {location: cp}}\n");
     await mkdir(join(place.clone, "cp"));
@@ -64,7 +64,7 @@ describe("crunch's own configuration, where its directory is written", () => {
     expect((await readdir(join(place.clone, "cp"))).filter((name) => name.startsWith("CP-"))).toHaveLength(4);
   });
 
-  test("compress packs, and what was packed is read", async () => {
+  test("compress writes gzip, which is read back", async () => {
     const place = await work.begin();
     await configure(place, "checkpoint: {storage: {compress: true}}\n");
     await runOf(place, 1);
@@ -77,7 +77,7 @@ describe("crunch's own configuration, where its directory is written", () => {
     expect(await mirrorCrunch(place)).toMatchObject({ written: [] });
   });
 
-  test("max_size_mb: the oldest go; one that is larger by itself is a loss of a mirror and a refusal of an export", async () => {
+  test("max_size_mb: the oldest are removed; a larger single one is reported as a loss by a mirror and refused by an export", async () => {
     const place = await work.begin();
     await runOf(place, 3);
     await configure(place, "checkpoint: {storage: {max_size_mb: 0.001}}\n");
@@ -93,7 +93,7 @@ describe("crunch's own configuration, where its directory is written", () => {
     expect((await place.run("format", "export", "mine", "--to", "crunch-yaml", "-o", "elsewhere/")).status).toBe(0);
   });
 
-  test("switched off: the mirror says so and writes nothing, an export there is refused", async () => {
+  test("switched off: the mirror reports it and writes nothing, an export there is refused", async () => {
     const place = await work.begin();
     await runOf(place, 1);
     await configure(place, "checkpoint: {enabled: false, colour: red}\n");
@@ -139,7 +139,7 @@ async function putLoop(place: WorkPlace, path: string, document: object): Promis
 }
 
 describe("loops", () => {
-  test("a repository with several of them, and with legacy ones, is walked: each becomes a run", async () => {
+  test("a repository with several loops, and with legacy ones: each becomes a run", async () => {
     const place = await work.begin();
     for (const [loop, iteration] of [
       ["ralph-a-00000001", 1],
@@ -176,7 +176,7 @@ describe("loops", () => {
     expect(legacy.stdout.match(/already imported/g)).toHaveLength(2);
   });
 
-  test("the mirror of one keeps every checkpoint of an iteration, and what the tool itself wrote meanwhile", async () => {
+  test("the mirror of a loop keeps every checkpoint of an iteration, and files that the tool itself wrote meanwhile", async () => {
     const place = await work.begin();
     const loop = "ralph-a-00000001";
     const directory = `ralph/loops/${loop}/checkpoints`;

@@ -21,7 +21,7 @@ describe("view", () => {
 
   const sweep = { chunks: 0, freedBytes: 0 };
 
-  test("a long reason goes on in the next line and is never cut", () => {
+  test("a long reason continues on the next line and is never cut", () => {
     const why = "the newest of the run; the newest to resume from; only copy of files that a restore replaced";
     const plans = [{ run: "fix-login", decisions: [{ action: "keep", sequence: 12, why }] }] as const;
     const text = planText({ plans, danglingRefs: [], sideWorktrees: [], sweep, usage: [] }, PAGE);
@@ -35,7 +35,7 @@ describe("view", () => {
   `);
   });
 
-  test("the refs of what was dropped are not left over; one is not many", () => {
+  test("the refs of dropped checkpoints are not reported as orphans; singular and plural are right", () => {
     const tombstone = {
       run: "r",
       sequence: 1,
@@ -51,8 +51,13 @@ describe("view", () => {
       "Dropped 1 checkpoint (it left a tombstone); nothing to free in the store yet.\n" +
         "Its files are git objects: git gc removes them.\n",
     );
-    const litter = { ...report, dropped: [], unpinned: ["refs/holdfast/r/7"], sweep: { ...sweep, freedBytes: 2100 } };
-    expect(gcReportText(litter)).toBe(
+    const withOrphans = {
+      ...report,
+      dropped: [],
+      unpinned: ["refs/holdfast/r/7"],
+      sweep: { ...sweep, freedBytes: 2100 },
+    };
+    expect(gcReportText(withOrphans)).toBe(
       "Nothing to drop; freed 2.1 kB in the store; also 1 ref orphaned by an interrupted save.\n",
     );
   });
@@ -70,7 +75,7 @@ describe("loops view", () => {
     },
   ];
 
-  test("each file with what becomes of it and why; nothing where there are none", () => {
+  test("each file has its action and reason; without files there is no section", () => {
     expect(loopsText(plans, PAGE)).toBe(
       [
         "",

@@ -54,20 +54,20 @@ describe.each(COMMANDS.map(({ spec }) => ({ name: spec.name, spec })))("holdfast
   });
 });
 
-test("commands that change something can say what they would do", () => {
+test("commands that change something have a dry run", () => {
   for (const name of ["run", "resume", "checkpoint", "tag", "restore", "fork", "gc", "verify", "setup"]) {
     expect(COMMANDS.find(({ spec }) => spec.name === name)?.spec.flags, name).toHaveProperty("dry-run");
   }
 });
 
-test("the overview names every command for people, within 80 columns", () => {
+test("the overview names every visible command, within 80 columns", () => {
   const text = overviewText(COMMANDS);
   for (const { spec } of COMMANDS)
     expect(text.includes(`  ${spec.name} `), spec.name).toBe(spec.hidden !== true && !spec.name.includes(" "));
   for (const line of text.split("\n")) expect(line.length, line).toBeLessThanOrEqual(80);
 });
 
-test("on a narrow page only what cannot be broken sticks out", () => {
+test("on a narrow page only unbreakable words are wider", () => {
   const whole = new Set(COMMANDS.flatMap(({ spec }) => spec.examples.map(({ line }) => `  ${line}`)));
   for (const text of [overviewText(COMMANDS, 44), ...COMMANDS.map(({ spec }) => commandText(spec, 44))]) {
     for (const line of text.split("\n")) {

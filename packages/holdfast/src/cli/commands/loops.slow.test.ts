@@ -87,7 +87,7 @@ describe("loops", () => {
   }
 
   describe("the limit", () => {
-    test("of three who begin at once one works, the others are told who does; --wait waits by priority, --force goes over", async () => {
+    test("of three loops that start at once one works, the others name it; --wait waits by priority, --force ignores the limit", async () => {
       const { words, start, run, slots, tasks, until, go } = await scene();
       const begun = ["one", "two", "three"].map((task) => ({
         task,
@@ -131,8 +131,8 @@ describe("loops", () => {
     });
   });
 
-  describe("from outside", () => {
-    test("paused at the next safe point, resumed, paused now; killed, it is crashed, and a pause of it stands", async () => {
+  describe("signals", () => {
+    test("paused at the next safe point, resumed, paused immediately; killed, it is crashed, and its pause remains", async () => {
       const { words, start, run, until, called, go, root } = await scene();
       const first = start("run", ...words("it"));
       const { run: summary } = await until("it", "running");
@@ -164,7 +164,7 @@ describe("loops", () => {
       expect((await run("stop", summary.id, "--after-step")).status).toBe(4);
     });
 
-    test("aborted, with what it did kept and the reason; not resumed but by force from a checkpoint", async () => {
+    test("aborted, with its work kept and the reason; only --force from a checkpoint resumes it", async () => {
       const { words, start, run, until, called, go } = await scene();
       const first = start("run", ...words("it"));
       const { run: summary } = await until("it", "running");
@@ -195,7 +195,7 @@ describe("loops", () => {
   });
 
   describe("in the background", () => {
-    test("it works on when whoever started it is gone, and logs show what it said", async () => {
+    test("it continues when its starter exits, and logs show its output", async () => {
       const { words, run, until, go } = await scene();
       const started = await run("run", ...words("it"), "--detach");
       expect(started.status, started.stderr).toBe(0);
@@ -207,7 +207,7 @@ describe("loops", () => {
       expect((await run("output", summary.id, "--step", "console")).stdout).toContain("Done");
     });
 
-    test("what keeps it from working is told at once", async () => {
+    test("a reason that it cannot start is reported immediately", async () => {
       const { words, start, run, until, go } = await scene();
       const first = start("run", ...words("it"));
       await until("it", "running");
@@ -235,7 +235,7 @@ describe("ralph", () => {
   const UNTIL =
     'n=$(cat answer.txt 2>/dev/null || echo 0); echo "Tests  $((9 - n)) failed | $n passed (9)"; test $n = 9';
 
-  test("a loop at its limit says so, is not begun twice, and goes on when it is allowed more", async () => {
+  test("a loop at its limit reports it, is not started twice, and continues when the limit is raised", async () => {
     const place = await bench.begin();
     const agent = await place.agent([write("5\n", 1), write("3\n", 2), write("9\n")]);
     const words = [
@@ -296,12 +296,12 @@ describe("ralph", () => {
     expect(plan).toMatchObject({ id: expect.not.stringMatching(run), earlier: null });
   });
 
-  test("while it waits for an answer it is under way: the same words do not begin it again", async () => {
+  test("while it waits for an answer it is unfinished: the same command does not start it again", async () => {
     const place = await bench.begin();
     const agent = await place.agent([write("1\n")]);
     const words = ["run", "--workflow", "ralph", "--task", "Ask", "--until", "nothing-of-this-name", "--agent", agent];
-    const parked = await place.run(...words);
-    expect([parked.status, parked.stdout]).toEqual([
+    const waiting = await place.run(...words);
+    expect([waiting.status, waiting.stdout]).toEqual([
       4,
       expect.stringMatching(/holdfast approve ralph-ask-\w+ continue\n +or: holdfast approve ralph-ask-\w+ stop/),
     ]);

@@ -22,7 +22,7 @@ export default defineWorkflow({
   initialState: () => ({ round: 0 }),
   stages: {
     work: async ({ state, step, effect, workspace }) => {
-      const text = process.env.MENDED ?? ROUNDS[state.round];
+      const text = process.env.FIXED ?? ROUNDS[state.round];
       await step("edit", () => { writeFileSync(join(workspace.root, "app.txt"), text + "\\n"); return text; }, { changesFiles: true });
       if (state.round === 2 && process.env.MIGRATES)
         await effect({ purpose: "migrate", kind: "migration", target: "staging", payload: 1, rollback: "refuse",
@@ -32,7 +32,7 @@ export default defineWorkflow({
     check: async ({ state, step }) => {
       const { code } = await step("test", () => ({ kind: "exited", code: state.text === "broken" ? 1 : 0, output: "" }));
       if (code !== 0) return { event: "gave_up", reason: "The test failed" };
-      return state.text === "mended" ? { event: "enough", reason: "Mended" } : { event: "passed", reason: "fine" };
+      return state.text === "fixed" ? { event: "enough", reason: "Fixed" } : { event: "passed", reason: "fine" };
     },
   },
 });
@@ -64,7 +64,7 @@ export default defineWorkflow({
     return await readFile(join(worktree, "app.txt"), "utf8");
   }
 
-  test("restore --smart says what happened, where it goes back to and why not elsewhere, within 80 columns", async () => {
+  test("restore --smart prints the cause, the chosen checkpoint and why not the others, within 80 columns", async () => {
     const run = await fail();
     const looked = await at80(["restore", run, "--smart", "--dry-run"]);
     expect(looked).toMatchObject({ status: 0, stderr: "" });
@@ -90,20 +90,20 @@ export default defineWorkflow({
     expect([again.rollback.chosen, again.report]).toEqual([12, null]);
   });
 
-  test("resume --from smart goes back and on", async () => {
+  test("resume --from smart restores and continues", async () => {
     const run = await fail();
     const looked = await at80(["resume", run, "--from", "smart", "--force", "--dry-run"]);
     expect(looked.stdout).toContain(`to ${run}@7`);
     expect(looked.stdout).toContain(`resume ${run} --from ${run}@7 --force`);
     const finished = await journey.runIn(".", ["resume", run, "--from", "smart", "--force"], {
-      env: { MENDED: "mended" },
+      env: { FIXED: "fixed" },
     });
     expect(finished, finished.stderr).toMatchObject({ status: 0 });
     expect(finished.stdout).toContain("restore, files: 1 written");
-    expect(await app(run)).toBe("mended\n");
+    expect(await app(run)).toBe("fixed\n");
   });
 
-  test("an effect that old files do not fit: a decision, named with its flag; nothing is changed before", async () => {
+  test("an effect that old files do not match: a decision, named with its flag; nothing is changed before", async () => {
     const run = await fail({ MIGRATES: "1" });
     const stopped = await at80(["restore", run, "--smart", "--yes"]);
     expect(stopped).toMatchObject({ status: 4, stdout: "" });
@@ -125,7 +125,7 @@ export default defineWorkflow({
     );
   });
 
-  test("what does not go together is refused, and a picker needs a terminal", async () => {
+  test("conflicting flags are refused, and a picker needs a terminal", async () => {
     await journey.json("checkpoint", "--run", "fine");
     expect(await journey.fails(2, "restore", "fine@1", "--smart")).toContain("fine@1 names one already");
     expect(await journey.fails(2, "restore", "fine", "--smart", "--pick")).toContain("exclude each other");
@@ -137,7 +137,7 @@ export default defineWorkflow({
     );
   });
 
-  test("a restore that a step stops tells the steps, and nothing was changed", async () => {
+  test("a restore that a step stops prints the steps, and nothing was changed", async () => {
     await journey.write("out.txt", "saved\n");
     await journey.json("checkpoint", "--run", "r");
     await journey.git("rm", "-qf", "--cached", "--ignore-unmatch", "out.txt");
@@ -152,7 +152,7 @@ export default defineWorkflow({
   });
 
   describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", () => {
-    test("the picker shows each with its preview, asks until it gets one, and Enter leaves everything", async () => {
+    test("the picker shows each with its preview, asks until it gets an answer, and Enter changes nothing", async () => {
       const run = await fail({ MIGRATES: "1" });
       const left = await typed(`restore ${run} --pick`, ["\n"]);
       expect(left.status).toBe(4);
@@ -166,14 +166,14 @@ export default defineWorkflow({
       expect(await app(run)).toBe("one\n");
     });
 
-    test("resume --from pick continues from the one that was chosen, and Enter leaves everything", async () => {
+    test("resume --from pick continues from the chosen checkpoint, and Enter changes nothing", async () => {
       const run = await fail();
       const left = await typed(`resume ${run} --from pick --force`, ["\n"]);
       expect([left.status, await app(run)]).toEqual([4, "broken\n"]);
       expect(left.output).toContain("Not resumed; nothing was changed.");
-      const { output, status } = await typed(`resume ${run} --from pick --force`, ["4\n", "y\n"], { MENDED: "mended" });
+      const { output, status } = await typed(`resume ${run} --from pick --force`, ["4\n", "y\n"], { FIXED: "fixed" });
       expect(status, output).toBe(0);
-      expect(await app(run)).toBe("mended\n");
+      expect(await app(run)).toBe("fixed\n");
     });
   });
 
@@ -198,7 +198,7 @@ describe("rollback impl", () => {
     scores: { faithful: 60, style: 60, docs: 60, corner_cases: 60 },
   };
 
-  test("an issue's run whose second round broke the gate goes back to the files of the first, as they were after its review", async () => {
+  test("an issue's run whose second round broke the gate is restored to the files of the first, as after its review", async () => {
     const place = await work.begin();
     const second = {
       ...GOOD,

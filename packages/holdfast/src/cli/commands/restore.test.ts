@@ -28,7 +28,7 @@ const plan = (changes: Partial<RestorePlan> | null): RunRestorePlan => ({
   only: null,
 });
 
-test("the plan names everything it would touch", () => {
+test("the plan names everything that it would touch", () => {
   expect(planText({ plan: plan({}), lost: [] }, PAGE)).toMatchInlineSnapshot(`
     "Restore fix-login@7 "before the refactor", taken 5 min ago
       in /home/ann/src/shop
@@ -44,7 +44,7 @@ test("the plan names everything it would touch", () => {
   `);
 });
 
-test("long plans are cut, short ones say so, state alone says so", () => {
+test("long plans are cut, empty ones and plans of state alone are reported as such", () => {
   const many = Array.from({ length: 40 }, (_, at) => ({ kind: "remove", path: `f${at}` }) as const);
   expect(planText({ plan: plan({ changes: many, untouched: [], blocked: [] }), lost: [] }, PAGE)).toContain(
     "… and 20 more",
@@ -55,7 +55,7 @@ test("long plans are cut, short ones say so, state alone says so", () => {
   expect(planText({ plan: plan(null), lost: [] }, PAGE)).toContain("state only");
 });
 
-test("what will not be ignored any more is told before and after", () => {
+test("files that will not be ignored any more are listed before and after", () => {
   const shown = { plan: plan({ exposed: [".env", "dist/a.js", "dist/b.js"] }), lost: [] };
   const line = "    ! no longer ignored; the next checkpoint includes: .env and 2 more\n";
   expect(planText(shown, PAGE)).toContain(line);

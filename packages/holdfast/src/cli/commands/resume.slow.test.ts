@@ -23,7 +23,7 @@ describe("quota wait", () => {
     return entries.filter((entry: { readonly kind: string }) => entry.kind === kind).length;
   }
 
-  test("waiting until a time, it says when; a waiter that is killed wakes nobody, and of several who wait one wakes it, once", async () => {
+  test("waiting until a time, it prints the time; a killed waiter wakes no run, and of several waiters one wakes it, once", async () => {
     const place = await work.begin();
     // After the wait it fails at once for another reason, so a later process finds it waiting for something else.
     const agent = await place.agent([limited(1, 60_000), { when: { attempt: 2 }, fail: { cause: "auth" } }, GOOD]);
@@ -74,7 +74,7 @@ describe("quota wait", () => {
       { strategy: "retry_then_fallback", classification: { categories: [CATEGORY] } },
     ],
   ])(
-    "rules of %s decide: the other agent takes over, and the lines, the log and the list say so",
+    "rules of %s decide: the other agent takes over, and output, log and list show it",
     async (_, errors, document) => {
       const place = await work.begin();
       const good = await place.agent([GOOD]);
@@ -109,10 +109,10 @@ describe("provider wait", () => {
     async (cause) => {
       const place = await work.begin();
       const agent = await place.agent([failing(cause)]);
-      const parked = await place.run("run", "1", "--no-review", "--agent", agent);
-      expect(parked.status, parked.stdout + parked.stderr).toBe(4);
-      expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
-      expect(parked.stdout).toContain("holdfast resume issue-1");
+      const waiting = await place.run("run", "1", "--no-review", "--agent", agent);
+      expect(waiting.status, waiting.stdout + waiting.stderr).toBe(4);
+      expect(waiting.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
+      expect(waiting.stdout).toContain("holdfast resume issue-1");
       await place.agent([GOOD]);
       expect(await place.run("resume", "issue-1")).toMatchObject({ status: 0 });
     },
@@ -124,10 +124,10 @@ describe("provider wait", () => {
       const place = await work.begin();
       await writeFile(join(place.clone, "holdfast.config.yaml"), "errors: { retry: { max: 0 } }\n");
       const agent = await place.agent([failing(cause)]);
-      const parked = await place.run("run", "1", "--no-review", "--agent", agent);
-      expect(parked.status, parked.stdout + parked.stderr).toBe(7);
-      expect(parked.stdout).toMatch(new RegExp(`Waiting for the provider issue-1: .*\\(${cause}\\)`, "s"));
-      expect(parked.stdout).not.toMatch(/quota|session/);
+      const waiting = await place.run("run", "1", "--no-review", "--agent", agent);
+      expect(waiting.status, waiting.stdout + waiting.stderr).toBe(7);
+      expect(waiting.stdout).toMatch(new RegExp(`Waiting for the provider issue-1: .*\\(${cause}\\)`, "s"));
+      expect(waiting.stdout).not.toMatch(/quota|session/);
       const dry = await place.json("resume", "1", "--dry-run");
       expect(dry.uses).toMatchObject({ agents: [{ role: "impl", agent }], yolo: false });
       expect((await place.run("resume", "1", "--dry-run")).stdout).toContain(`Would use`);
@@ -152,10 +152,10 @@ describe("provider wait", () => {
       await writeFile(join(place.clone, "holdfast.config.yaml"), "errors: { retry: { max: 0 } }\n");
       const failed = { when: { role }, fail: { cause, message: "scripted trouble" } };
       const agent = await place.agent([failed, ...(role === "impl" ? [] : [GOOD])]);
-      const parked = await place.run("run", "1", "--agent", agent);
-      expect(parked.status, parked.stdout + parked.stderr).toBe(4);
-      expect(parked.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
-      expect(parked.stdout).not.toMatch(/quota/);
+      const waiting = await place.run("run", "1", "--agent", agent);
+      expect(waiting.status, waiting.stdout + waiting.stderr).toBe(4);
+      expect(waiting.stdout).toMatch(new RegExp(`Waiting for you issue-1: .*\\(${cause}\\): scripted\\s+trouble`, "s"));
+      expect(waiting.stdout).not.toMatch(/quota/);
       expect(await place.json("status", "1")).toMatchObject({ run: { status: { for: "you", until: null } } });
     },
   );
@@ -325,7 +325,7 @@ describe("damaged run", () => {
     return alterEntries(join(place.clone, ".git/holdfast"), '"stage":"setup"', '"stage":"setuP"');
   }
 
-  test("an entry that a resume does not need is altered: it asks before it spends anything, and compare says so", async () => {
+  test("an altered entry that a resume does not need: it asks before it spends anything, and compare reports it", async () => {
     const place = await work.begin();
     await dieInReview(place);
     expect(alterOldEntry(place)).toBeGreaterThan(0);
@@ -345,7 +345,7 @@ describe("damaged run", () => {
     expect(resumed.stdout).toContain("Done issue-1");
   });
 
-  test("the newest checkpoint is damaged: status says so, resume goes on from the one before", async () => {
+  test("the newest checkpoint is damaged: status reports it, resume continues from the one before", async () => {
     const place = await work.begin();
     await dieInReview(place);
     const sequence = damageNewest(place);
@@ -367,7 +367,7 @@ describe("damaged run", () => {
   });
 });
 
-describe("leaving", () => {
+describe("signals and terminals", () => {
   const work = workSuite();
 
   /** A run whose agent does not listen to SIGTERM and would work for a long time. */
@@ -393,7 +393,7 @@ describe("leaving", () => {
     return !readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
   }
 
-  describe("no agent goes on alone", () => {
+  describe("no agent continues alone", () => {
     test("after a second Ctrl+C, and the run can be resumed", async () => {
       const place = await work.begin();
       const { child, agent, ended } = await startStubborn(place);
@@ -407,7 +407,7 @@ describe("leaving", () => {
       expect(done.status, done.stdout + done.stderr).toBe(0);
     });
 
-    test("when the terminal is closed: the run is saved as for any other signal, however often it is told", async () => {
+    test("when the terminal is closed: the run is saved as for any other signal, for any number of signals", async () => {
       const place = await work.begin();
       const { child, agent, ended } = await startStubborn(place);
       child.kill("SIGHUP");

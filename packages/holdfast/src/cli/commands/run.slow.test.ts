@@ -18,7 +18,7 @@ describe("work", () => {
   const HANG = { when: { role: "impl" }, edits: [{ do: "write", path: "half.txt", text: "half\n" }], hang: true };
 
   describe("run", () => {
-    test("a dry run says what would be done, and does nothing, not even a store", async () => {
+    test("a dry run prints its plan, and does nothing, not even create a store", async () => {
       const place = await work.begin();
       const { status, stdout } = await place.run(
         "run",
@@ -37,7 +37,7 @@ describe("work", () => {
       expect(await place.git("branch", "--list")).toBe("* main");
     });
 
-    test("an agent is named by its provider alone, for each role", async () => {
+    test("a provider name alone selects an agent, for each role", async () => {
       const place = await work.begin();
       await writeFile(join(place.clone, "holdfast.config.yaml"), "models:\n  review: codex\n");
       const dry = async (...flags: readonly string[]) => await place.run("run", "1", ...flags, "--dry-run");
@@ -63,7 +63,7 @@ describe("work", () => {
       });
     });
 
-    test("an issue becomes a pull request; what is done stays done", async () => {
+    test("an issue becomes a pull request; a done run stays done", async () => {
       const place = await work.begin();
       const agent = await place.agent([GOOD]);
       const done = await place.run("run", "1", "--no-review", "--agent", agent);
@@ -116,14 +116,14 @@ describe("work", () => {
       });
       expect(again.stderr).toContain("For a new run, add --again.");
       expect(await place.run("list", "--json")).toMatchObject({ stdout: expect.not.stringContaining("issue-1-2") });
-      const anew = await place.run("run", "1", "--no-review", "--agent", agent, "--again");
-      expect(anew, anew.stdout + anew.stderr).toMatchObject({
+      const second = await place.run("run", "1", "--no-review", "--agent", agent, "--again");
+      expect(second, second.stdout + second.stderr).toMatchObject({
         status: 0,
         stdout: expect.stringContaining("Done issue-1-2"),
       });
     });
 
-    test("a store that is deleted as a whole is missing, not new; an empty directory in its place begins anew", async () => {
+    test("a deleted store is missing, not new; an empty directory in its place is a new store", async () => {
       const place = await work.begin();
       const agent = await place.agent([GOOD]);
       expect(await place.run("checkpoint", "--run", "issue-1")).toMatchObject({ status: 0 });
@@ -151,7 +151,7 @@ describe("work", () => {
       expect(await place.run("checkpoint")).toMatchObject({ status: 0 });
     });
 
-    test("a remote that is gone is waited for on resume: exit 7, and --wait continues when it is back", async () => {
+    test("a missing remote is waited for on resume: exit 7, and --wait continues when it is back", async () => {
       const place = await work.begin();
       const started = place.start("run", "1", "--no-review", "--agent", await place.agent([HANG]));
       await started.says("half.txt");
@@ -171,7 +171,7 @@ describe("work", () => {
       expect(done, done.stdout + done.stderr).toMatchObject({ status: 0 });
     });
 
-    test("a quota is waited for, unless a person says otherwise or another agent takes over", async () => {
+    test("a quota is waited for, unless the user decides otherwise or another agent takes over", async () => {
       const limited = { when: { role: "impl", attempt: [1, 2] }, fail: { cause: "rate_limit", untilMs: 3_600_000 } };
       const place = await work.begin();
       const agent = await place.agent([limited, GOOD]);
@@ -187,7 +187,7 @@ describe("work", () => {
       expect(other, other.stdout + other.stderr).toMatchObject({ status: 0 });
     });
 
-    test("a run that died as it was created is begun by the next one, under its own name", async () => {
+    test("a run that died during its creation is started by the next one, under its own id", async () => {
       const place = await work.begin();
       await using holdfast = await openHoldfast({ cwd: place.clone });
       await holdfast.store.createRun({ id: "issue-1", workflow: "impl", work: { kind: "issue", number: 1 } });
@@ -202,7 +202,7 @@ describe("work", () => {
       expect(await holdfast.listRuns()).toHaveLength(1);
     });
 
-    test("what cannot begin says why, before anything is made", async () => {
+    test("an impossible start is reported with its reason, before anything is created", async () => {
       const place = await work.begin();
       expect(await place.run("run", "7", "--agent", "command:true")).toMatchObject({
         status: 2,
@@ -222,8 +222,8 @@ describe("work", () => {
     });
   });
 
-  describe("a run under way", () => {
-    test("Ctrl+C saves; a second run names who is at it; stop stops; nothing is begun twice", async () => {
+  describe("an unfinished run", () => {
+    test("Ctrl+C saves; a second run names the owner; stop stops; nothing is started twice", async () => {
       const place = await work.begin();
       const agent = await place.agent([HANG]);
       const first = place.start("run", "1", "--agent", agent);
@@ -250,7 +250,7 @@ describe("work", () => {
       expect(await place.git("branch", "--list", "holdfast/*")).toMatch(/^\+ holdfast\/issue-1$/);
     });
 
-    test("while an agent works for long, checkpoints are made by the clock, with its files", async () => {
+    test("during a long agent call the timer takes checkpoints, with its files", async () => {
       const place = await work.begin();
       const agent = await place.agent([HANG]);
       await writeFile(join(place.clone, "holdfast.config.yaml"), "agents:\n  checkpointEvery: 1s\n  maxIdle: 60d\n");
@@ -265,7 +265,7 @@ describe("work", () => {
       expect(restored.stdout).toContain("half.txt");
     });
 
-    test("killed, it is called crashed; what changed meanwhile is shown and asked about", async () => {
+    test("killed, it is crashed; changes meanwhile are shown and asked about", async () => {
       const place = await work.begin();
       const agent = await place.agent([HANG]);
       const first = place.start("run", "1", "--no-review", "--agent", agent);
@@ -289,13 +289,13 @@ describe("work", () => {
       expect(await place.git("ls-tree", "--name-only", pull?.headCommit ?? "")).toBe("README.md\nanswer.txt");
     });
 
-    test("a budget makes it wait, which is no question to approve, and a higher one lets it go on", async () => {
+    test("a budget makes it wait, which is not a question to approve, and a higher one continues it", async () => {
       const place = await work.begin();
       const poor = { ...GOOD, when: { role: "impl", iteration: 1 }, finalize: undefined };
       const agent = await place.agent([poor, GOOD]);
-      const parked = await place.run("run", "1", "--no-review", "--agent", agent, "--max-tokens", "1000");
-      expect(parked.status, parked.stdout + parked.stderr).toBe(7);
-      expect(parked.stdout).toContain("Waiting for a higher budget");
+      const waiting = await place.run("run", "1", "--no-review", "--agent", agent, "--max-tokens", "1000");
+      expect(waiting.status, waiting.stdout + waiting.stderr).toBe(7);
+      expect(waiting.stdout).toContain("Waiting for a higher budget");
       const refused = await place.run("approve", "1", "yes");
       expect(refused).toMatchObject({ status: 3, stderr: expect.stringContaining("The budget is used up") });
       expect(refused.stderr).toContain("resume issue-1 --max-tokens N");
@@ -307,7 +307,7 @@ describe("work", () => {
       });
     });
 
-    test("given up, it keeps its reason, and begins again only from a chosen checkpoint", async () => {
+    test("a failed run keeps its reason, and starts again only from a chosen checkpoint", async () => {
       const place = await work.begin();
       const agent = await place.agent([{ when: { role: "impl" }, reply: "I do not know" }]);
       const fatal = await place.run("run", "1", "--no-review", "--agent", agent);
@@ -364,7 +364,7 @@ export default defineWorkflow({
   initial: "ask",
   stages: {
     ask: async (context) => {
-      const answer = await context.decide({ name: "go", question: "Shall it go on?", options: ["yes", "no"] });
+      const answer = await context.decide({ name: "go", question: "Continue?", options: ["yes", "no"] });
       return { event: answer === "yes" ? "yes" : "no", reason: "you said " + answer };
     },
   },
@@ -374,15 +374,15 @@ export default defineWorkflow({
 });
 `;
 
-  test("a workflow of one's own asks a question, and goes on with the answer", async () => {
+  test("a custom workflow asks a question, and continues with the answer", async () => {
     const place = await work.begin();
     const file = join(place.clone, "asking.ts");
     await writeFile(file, workflowSource(ASKING));
-    const parked = await place.run("run", "--task", "Ask me", "--workflow", "asking.ts");
-    expect(parked.status, parked.stdout + parked.stderr).toBe(4);
-    expect(parked.stdout).toContain("Waiting for you");
+    const waiting = await place.run("run", "--task", "Ask me", "--workflow", "asking.ts");
+    expect(waiting.status, waiting.stdout + waiting.stderr).toBe(4);
+    expect(waiting.stdout).toContain("Waiting for you");
     const shown = await place.run("approve");
-    expect(shown).toMatchObject({ status: 4, stdout: expect.stringContaining("asks: Shall it go on?") });
+    expect(shown).toMatchObject({ status: 4, stdout: expect.stringContaining("asks: Continue?") });
     const { id: run } = JSON.parse((await place.run("approve", "--json")).stdout).run;
     expect(await place.run("approve", run, "maybe")).toMatchObject({ status: 2 });
     expect(await place.run("resume", run)).toMatchObject({ status: 4 });
@@ -448,7 +448,7 @@ describe("agent flag", () => {
       expect(bad.ran()).toBe(false);
     });
 
-    test("on resume too: the models that the run began with", async () => {
+    test("on resume too: the models of the start", async () => {
       const place = await suite.begin();
       const first = join(place.clone, "..", "first.json");
       const { finalize: _finalize, ...unfinished } = GOOD;
@@ -489,7 +489,7 @@ describe("denials", () => {
     );
   }
 
-  test("what was denied is in the output, the journal and the summary, with the flag that allows it", async () => {
+  test("denied actions are in the output, the journal and the summary, with the flag that allows them", async () => {
     const place = await work.begin();
     const agent = await place.agent([denied(1), GOOD]);
     const done = await place.run("run", "1", "--no-review", "--agent", agent);
@@ -521,7 +521,7 @@ describe("denials", () => {
     expect(await calls()).toBeGreaterThan(before);
   });
 
-  test("stop ends the run with what was denied as the reason", async () => {
+  test("stop ends the run with the denied actions as the reason", async () => {
     const place = await work.begin();
     const agent = await place.agent([denied(1), denied(2)]);
     expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 4 });
@@ -568,7 +568,7 @@ export default defineWorkflow({
 });
 `;
 
-  test("a run shows each checkpoint with its trigger, and switched off it shows none of the others", async () => {
+  test("a run shows each checkpoint with its trigger, and a disabled trigger shows none", async () => {
     const place = await work.begin();
     const source = workflowSource(WORKFLOW);
     await writeFile(join(place.clone, "all.ts"), source);

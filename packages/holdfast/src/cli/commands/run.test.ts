@@ -17,7 +17,7 @@ describe("crunch", () => {
     await writeFile(join(place.clone, ".holdfast/crunch/graphs/enrich.yaml"), text);
   }
 
-  test("a text becomes an issue, a team enriches it, the run stops at its target and goes on", async () => {
+  test("a text becomes an issue, a team enriches it, the run stops at its target and continues", async () => {
     const place = await work.begin();
     await putGraph(
       place,
@@ -41,13 +41,13 @@ describe("crunch", () => {
     expect(await place.run("resume", "issue-2", "--target", "enrich")).toMatchObject({ status: 2 });
   }, 120_000);
 
-  test("what is wrong in a file of crunch's is told with its line before anything begins; the right ones are printed", async () => {
+  test("an error in a file of crunch's is reported with its line before the start; valid ones are printed", async () => {
     const place = await work.begin();
-    await putGraph(place, "nodes:\n  - { id: spec, agent: nobody, action: create_spec, task: Write. }\n");
+    await putGraph(place, "nodes:\n  - { id: spec, agent: absent, action: create_spec, task: Write. }\n");
     const agent = await place.agent([SAYS]);
     const refused = await place.run("run", "1", "--workflow", "crunch", "--agent", agent);
     expect(refused.status).toBe(2);
-    expect(refused.stderr).toMatch(/graphs\/enrich\.yaml:2:\d+: .*nobody/);
+    expect(refused.stderr).toMatch(/graphs\/enrich\.yaml:2:\d+: .*absent/);
     expect(await place.git("branch", "--list")).toBe("* main");
     await putGraph(place, "nodes: []\n");
     const { files } = await place.json("config", "--crunch");
@@ -80,7 +80,7 @@ sleep 600
 `;
 
   test.skipIf(readProcessTable() === null)(
-    "the agent of a Holdfast that was killed ends by itself, with all that it had started",
+    "the agent of a killed Holdfast ends by itself, with all that it had started",
     async () => {
       const { clone, ...place } = await work.begin();
       const notes = dirname(clone);
@@ -111,7 +111,7 @@ sleep 600
 describe("retention", () => {
   const work = workSuite();
 
-  test("a run that is done stays whole in the store, unless the user's own retention says otherwise", async () => {
+  test("a done run keeps all checkpoints in the store, unless the user's own retention drops some", async () => {
     const place = await work.begin();
     const agent = await place.agent([GOOD]);
     expect(await place.run("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 0 });

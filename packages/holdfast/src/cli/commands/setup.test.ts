@@ -23,7 +23,7 @@ describe("plan setup", () => {
     now: DEFAULT_WORK,
   };
 
-  test("the first agent that is ready, and the gate that was guessed", () => {
+  test("the first agent that is ready, and the guessed gate", () => {
     expect(planSetup(found, {})).toEqual({
       agent: "codex",
       gate: "npm test",
@@ -36,7 +36,7 @@ describe("plan setup", () => {
     expect(planSetup({ ...found, agents: [agent("codex", false, null)], gate: null }, {}).edits).toEqual([]);
   });
 
-  test("what the file says is kept, and what is said goes before it", () => {
+  test("settings of the file are kept, and flags take precedence", () => {
     const now = { ...DEFAULT_WORK, agent: "claude:opus", impl: { ...DEFAULT_WORK.impl, gate: "make" } };
     expect(planSetup({ ...found, now }, {}).edits).toEqual([]);
     expect(

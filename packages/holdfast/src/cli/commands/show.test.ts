@@ -10,7 +10,7 @@ import {
 import { displayWidth } from "../output/text.ts";
 import { checkpointText, runText } from "./show.ts";
 
-test("a run that somebody holds", () => {
+test("a run with an owner", () => {
   const text = runText(
     {
       run: sampleRun({
@@ -169,7 +169,7 @@ test("a checkpoint with all its planes", () => {
   for (const line of text.split("\n")) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
 });
 
-test("a checkpoint that was quarantined says so before all else", () => {
+test("a quarantined checkpoint is marked first", () => {
   const [, second] = checkpointText(sampleCheckpoint({ quarantined: true }), PAGE).split("\n");
   expect(second).toMatch(/^damaged +quarantined: no run resumes from it/);
   expect(checkpointText(sampleCheckpoint(), PAGE)).not.toContain("damaged");

@@ -50,7 +50,7 @@ async function shown(...args: readonly string[]): Promise<string> {
 }
 
 describe("a run with a task graph", () => {
-  test("while somebody works on it, and after it was let go", async () => {
+  test("while a process executes it, and after its release", async () => {
     const run = await runWith("working", someGraph());
     const live = await shown("status", "working");
     expect(live).toMatch(/ ▸ api \* .*\n.* running \d+ min/);
@@ -78,7 +78,7 @@ describe("a run with a task graph", () => {
     expect(left).toContain("continues with api");
   });
 
-  test("as Mermaid: of the run as it is, of a checkpoint as it was", async () => {
+  test("as Mermaid: of the current run, and of a checkpoint", async () => {
     const run = await runWith("drawn", someGraph());
     await run.close();
     const now = await shown("show", "--graph", "drawn");
@@ -89,7 +89,7 @@ describe("a run with a task graph", () => {
     expect([of, graph.nodes.length, edges]).toEqual(["drawn@2", 4, []]);
   });
 
-  test("one that has none says so", async () => {
+  test("a run without one reports that", async () => {
     await (await runWith("plain", null)).close();
     expect(await shown("status", "plain")).not.toContain("Graph");
     expect(JSON.parse(await shown("status", "plain", "--json")).run.graph).toBeNull();
@@ -98,13 +98,13 @@ describe("a run with a task graph", () => {
     expect(stderr).toContain("Run plain has no task graph");
   });
 
-  test("where there is no Unicode it is drawn without", async () => {
+  test("without Unicode it is drawn in ASCII", async () => {
     const { stdout } = await place.holdfast.run(["status", "working"], { cwd: place.clone, env: { LANG: "C" } });
     expect(stdout.slice(stdout.indexOf("Graph"))).toMatch(/^[\n -~]*$/);
     expect(stdout).toContain("+ spec *");
   });
 
-  test("killed in the middle: what the journal has is shown, and what ran is interrupted", async () => {
+  test("killed in the middle: the state of the journal is shown, and running nodes are interrupted", async () => {
     const file = join(place.clone, "graphs.ts");
     await writeFile(file, workflowSource(WORKFLOW));
     const started = place.start("run", "1", "--workflow", "graphs.ts", "--agent", await place.agent([]));

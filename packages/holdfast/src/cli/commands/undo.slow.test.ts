@@ -73,7 +73,7 @@ test("a branch that moved and a merged pull request are refused with the reason,
   expect((await run("undo", "1", "push", "--yes")).status).toBe(0);
 });
 
-test("a comment and a label of a run go, those of users stay, and an unknown kind is refused", async () => {
+test("a comment and a label of a run are removed, those of users stay, and an unknown kind is refused", async () => {
   const place = await work.begin();
   await using holdfast = await openHoldfast({ cwd: place.clone });
   const { forge } = await holdfast.work.adapters();
@@ -181,7 +181,7 @@ test("killed at any step, the same command completes the undo, exactly once", as
   }
 });
 
-test("a restore with --undo-effects plans and undoes what came after the checkpoint, newest first", async () => {
+test("a restore with --undo-effects plans and undoes the effects after the checkpoint, newest first", async () => {
   const place = await doneRun();
   const { run, json } = place;
   const plan = await json("restore", "issue-1@2", "--undo-effects", "--dry-run");

@@ -92,7 +92,7 @@ test("the whole directory is rolled back while newer refs exist", async () => {
   await save("four");
 });
 
-test("a save that was killed after its snapshot is no manipulation", async () => {
+test("a save that was killed after its snapshot is not reported as manipulation", async () => {
   await journey.git("update-ref", "refs/holdfast/r/2", "refs/holdfast/r/1");
   expect((await journey.run("verify")).status).toBe(0);
   expect(await save("two")).toBe("r@2");

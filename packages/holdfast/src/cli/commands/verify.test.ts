@@ -21,7 +21,7 @@ test("intact", () => {
   `);
 });
 
-test("damaged: what, where, how far it can be trusted, what next", () => {
+test("damaged: damage, location, last trusted entry and next command", () => {
   const problems = [
     problem,
     {

@@ -119,7 +119,7 @@ describe("graph lines", () => {
     );
   }
 
-  test("two hundred are summed up, a line a batch", () => {
+  test("two hundred are summarized, a line per batch", () => {
     const graph = layered(200, 20, (i) => (i < 83 ? "complete" : i < 87 ? "running" : "pending"));
     expect(draw(graph, PAGE)).toMatchInlineSnapshot(`
     "implementing: 83 of 200 complete, 4 running, 113 pending
@@ -193,7 +193,7 @@ describe("graph lines", () => {
     ascii: fc.constantFrom(undefined, true as const),
   });
 
-  test("whatever the graph and the page: no line is wider, no control goes through, every node is there once", () => {
+  test("for any graph and page: no line is wider, no control character passes, every node appears once", () => {
     fc.assert(
       fc.property(someGraph, somePage, fc.boolean(), (graph, { ascii, ...page }, live) => {
         const picture = pictureGraph(graph, { ...LIVE, live });
@@ -216,7 +216,7 @@ describe("graph lines", () => {
     );
   });
 
-  test("each node has its own cell where they are drawn side by side", () => {
+  test("each node has its own cell if they are drawn side by side", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 12 }),
@@ -260,7 +260,7 @@ describe("mermaid", () => {
     };
   }
 
-  test("a subgraph a batch, a class a state, a kind of line for each kind of edge", () => {
+  test("a subgraph per batch, a class per state, a line style for each kind of edge", () => {
     const graph = sampleGraph(
       [sampleNode("spec"), sampleNode("api", ["spec"]), sampleNode("db", ["spec"]), sampleNode("tests", ["api", "db"])],
       [
@@ -365,7 +365,7 @@ describe("mermaid", () => {
     );
   });
 
-  test("characters that mean something are numbered, words stay readable", () => {
+  test("special characters are encoded as numbers, words stay readable", () => {
     const label = (id: string) => /n1\["(.*?)<br/u.exec(drawn(sampleGraph([sampleNode(id)])))?.[1];
     expect(label("Überprüfung (2/3), v1.0")).toBe("Überprüfung (2/3), v1.0");
     expect(label('a"b')).toBe("a#34;b");

@@ -21,7 +21,7 @@ test("the terminal's width, else COLUMNS, else nothing is cut", () => {
 });
 
 test.each([
-  ["a terminal that says nothing", { env: {}, terminal: true }, false],
+  ["a terminal without a locale", { env: {}, terminal: true }, false],
   ["UTF-8", { env: { LANG: "de_DE.UTF-8" }, terminal: true }, false],
   ["the plain locale", { env: { LANG: "C" }, terminal: true }, true],
   ["LC_ALL over LANG", { env: { LC_ALL: "POSIX", LANG: "C.UTF-8" }, terminal: false }, true],

@@ -6,7 +6,7 @@ import { exactTime, rangesText, relativeTime, spentKnown, spentText } from "./qu
 describe("spent text", () => {
   const spent = { tokens: 1200, microUsd: 0, milliseconds: 0 };
 
-  test("what nobody knows the cost of is not shown as nothing", () => {
+  test("an unknown cost is not shown as zero", () => {
     expect(spentText(spent)).toBe("1200 tokens");
     expect(spentText({ ...spent, unpriced: 2 })).toBe("1200 tokens, cost unknown");
     expect(spentText({ ...spent, microUsd: 1_250_000, unpriced: 1 })).toBe(
@@ -53,7 +53,7 @@ describe("relative time", () => {
     ["yesterday", "unknown"],
   ])("%s is %s", (iso, text) => expect(relativeTime(iso, NOW)).toBe(text));
 
-  test("any moment within a century has a short text", () => {
+  test("any time within a century has a short text", () => {
     fc.assert(
       fc.property(fc.date({ min: new Date(0), max: new Date(4e12), noInvalidDate: true }), (date) => {
         expect(relativeTime(date.toISOString(), NOW)).toMatch(

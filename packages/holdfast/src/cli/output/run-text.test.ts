@@ -55,7 +55,7 @@ describe("view", () => {
     `);
   });
 
-  test("checkpoints at 80 columns; columns that say nothing are left out", () => {
+  test("checkpoints at 80 columns; empty columns are left out", () => {
     const summaries = [
       sampleSummary({
         name: "before the big refactor of the whole of the login",
@@ -77,7 +77,7 @@ describe("view", () => {
     expect(checkpointsText([sampleSummary()], PAGE)).not.toMatch(/SCORE|NAME/);
   });
 
-  test("a checkpoint that was quarantined is shown as damaged", () => {
+  test("a quarantined checkpoint is shown as damaged", () => {
     const summaries = [sampleSummary({ quarantined: true, name: "n" }), sampleSummary({ sequence: 6 })];
     const text = checkpointsText(summaries, PAGE);
     expect(text).toMatchInlineSnapshot(`
@@ -89,7 +89,7 @@ describe("view", () => {
     for (const line of text.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(80);
   });
 
-  test("into a file nothing is cut", () => {
+  test("in a file nothing is cut", () => {
     const name = "x".repeat(200);
     expect(checkpointsText([sampleSummary({ name })], { ...PAGE, width: Number.POSITIVE_INFINITY })).toContain(name);
   });
@@ -115,7 +115,7 @@ describe("left out", () => {
     expect(skippedPaths(null)).toEqual([]);
   });
 
-  test("a long path gives way, the reason stays", () => {
+  test("a long path is cut, the reason is not", () => {
     const line = skippedLine({ path: `${"deep/".repeat(30)}x`, why: "a git repository of its own" }, "not saved", PAGE);
     expect(line).toMatch(/^ {2}! deep\/.*… not saved: a git repository of its own\n$/);
     expect(line.length - 1).toBeLessThanOrEqual(80);

@@ -48,7 +48,7 @@ describe("view", () => {
     damaged: [],
   };
 
-  test("a run under way", () => {
+  test("an unfinished run", () => {
     expect(statusText(base, PAGE)).toMatchInlineSnapshot(`
       "issue-42  running
       Held by holdfast run 42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC (20
@@ -71,7 +71,7 @@ describe("view", () => {
     );
   });
 
-  test("a fork, or an import, that nobody has worked on yet is gone on with, not called saved by hand", () => {
+  test("a fork or an import without work yet is resumed, and not called saved by hand", () => {
     const untouched: RunDetails = { ...base, since: null, status: { kind: "paused", reason: null, started: true } };
     expect(statusText(untouched, PAGE)).toContain("issue-42  paused\nImported; no process has executed it yet.");
     const forked: RunDetails = { ...untouched, run: { ...base.run, forkedFrom: { id: "first@3", digest: "" } } };
@@ -79,7 +79,7 @@ describe("view", () => {
     expect(nextText(untouched, PAGE)).toBe("Continue with: holdfast resume issue-42");
   });
 
-  test("what it waits for, or why it ended, stands first", () => {
+  test("the condition that it waits for, or the reason of its end, comes first", () => {
     const shown = (status: RunDetails["status"]) => {
       const text = statusText({ ...base, status }, PAGE);
       for (const line of text.split("\n")) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
@@ -194,7 +194,7 @@ describe("view", () => {
     `);
   });
 
-  test("one that has not begun is not called saved by hand", () => {
+  test("a run that has not started is not called saved by hand", () => {
     const text = statusText({ ...base, status: { kind: "paused", reason: null, started: false } }, PAGE);
     expect(text).toContain("The same `run` command starts it.");
     expect(text).not.toContain("by hand");
@@ -225,18 +225,18 @@ describe("view", () => {
 
 describe("answer commands", () => {
   test("each answer is a command of its own that can be pasted as it is printed", () => {
-    expect(answerCommands("holdfast approve r", ["again", "go on"])).toBe(
-      'Answer with: holdfast approve r again\n         or: holdfast approve r "go on"',
+    expect(answerCommands("holdfast approve r", ["again", "try it"])).toBe(
+      'Answer with: holdfast approve r again\n         or: holdfast approve r "try it"',
     );
     expect(answerCommands("holdfast approve r", ['say "$x"'])).toBe('Answer with: holdfast approve r "say \\"\\$x\\""');
     expect(answerCommands("holdfast approve r", [])).toBe("Answer with: holdfast approve r ANSWER");
   });
 });
 
-describe("give more", () => {
+describe("raising limits", () => {
   const budget = newBudget({ milliseconds: 5000, tokens: 100 });
 
-  test("what is used up is what is raised", () => {
+  test("the exhausted limit is raised", () => {
     expect(raiseBudgetFlags({ ...budget, spent: { tokens: 3, microUsd: 9, milliseconds: 6000 } })).toBe(
       "--max-total-time TIME",
     );
@@ -245,7 +245,7 @@ describe("give more", () => {
     );
   });
 
-  test("before anything is, all limits: the next call would go beyond one of them", () => {
+  test("before one is exhausted, all limits: the next call would exceed one of them", () => {
     expect(raiseBudgetFlags(budget)).toBe("--max-tokens N --max-total-time TIME");
   });
 });

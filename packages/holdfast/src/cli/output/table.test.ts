@@ -19,7 +19,7 @@ test("columns line up also where characters are wide", () => {
   );
 });
 
-test("names from data cannot bring their own escape sequences or lines", () => {
+test("names from data cannot contain escape sequences or lines of their own", () => {
   const rows = [[{ text: "\x1b[2Jevil\nline" }, { text: "1" }, { text: "" }]];
   const text = renderTable({ columns, rows }, { width: 80, color: true });
   expect(text).toContain("\\x1b[2Jevil\\nline");
@@ -32,7 +32,7 @@ test("without colour there is no escape sequence at all", () => {
   expect(renderTable({ columns, rows }, { width: 80, color: true })).toContain("\x1b[31ma\x1b[39m");
 });
 
-test("a narrow page cuts the widest first, none below its floor, and says so with an ellipsis", () => {
+test("a narrow page cuts the widest first, none below its minimum, and marks it with an ellipsis", () => {
   const rows = [[{ text: "x".repeat(60) }, { text: "1" }, { text: "y".repeat(30) }]];
   const text = renderTable({ columns, rows }, { width: 40, color: false });
   for (const line of text.trimEnd().split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(40);
@@ -40,7 +40,7 @@ test("a narrow page cuts the widest first, none below its floor, and says so wit
   expect(planWidths({ columns, natural: [60, 1, 30], width: 10 })).toEqual([8, 1, 6]);
 });
 
-test("any table fits the page unless its floors forbid it", () => {
+test("any table fits the page unless its minimum widths forbid it", () => {
   const cell = fc.string({ unit: "grapheme", maxLength: 50 });
   fc.assert(
     fc.property(
@@ -56,7 +56,7 @@ test("any table fits the page unless its floors forbid it", () => {
   );
 });
 
-test("on a narrow page whole columns go, the least needed first", () => {
+test("on a narrow page whole columns are left out, the least important first", () => {
   const columns = [
     { title: "ID" },
     { title: "SIZE", expendable: 2 },

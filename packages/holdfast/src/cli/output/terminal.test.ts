@@ -14,7 +14,7 @@ describe("sink", () => {
     return Object.assign(stream, { isTTY });
   }
 
-  test("a reader that has gone away is noticed, and is no failure", async () => {
+  test("a closed reader is detected, and is not a failure", async () => {
     const sink = createSink({ stream: failing("EPIPE"), seal: "1" });
     sink.write("a");
     await sink.drained();
@@ -84,7 +84,7 @@ describe("progress", () => {
     return { written, clock, progress };
   }
 
-  test("a terminal has one line, redrawn and then taken away", () => {
+  test("a terminal has one line, redrawn and then removed", () => {
     const { written, clock, progress } = recorder(true);
     progress.update("1 of 3");
     progress.update("2 of 3 is too soon");
@@ -107,7 +107,7 @@ describe("progress", () => {
 describe("error text", () => {
   const PAGE = { width: 80, color: false, terminal: true, now: 0, offset: () => 0, program: "holdfast" };
 
-  test("on a terminal, long messages and hints are wrapped below their beginning; what is to be copied stays whole", () => {
+  test("on a terminal, long messages and hints are wrapped below their beginning; commands stay whole", () => {
     const error = new HoldfastError({
       code: "LEASE_HELD",
       message:

@@ -19,7 +19,7 @@ describe("escape text", () => {
     expect(escapeText("\u{e0041}\ud800")).toBe("\\u{e0041}\\ud800");
   });
 
-  test("what people write stays as it is", () => {
+  test("ordinary text stays unchanged", () => {
     for (const text of ["naïve café", "日本語のファイル", "👩‍👩‍👧 family", "a\\x1b"]) expect(escapeText(text)).toBe(text);
   });
 
@@ -38,7 +38,7 @@ describe("escape text", () => {
     expect(escapeLines("+\ta\n-b\r\n")).toBe("+\ta\n-b\\r\n");
   });
 
-  test("what others said in several lines is one line of ours, without a literal \\n", () => {
+  test("a quoted text of several lines becomes one line, without a literal \\n", () => {
     expect(escapeWords("remote: no\n  remote: really\r\n\n")).toBe("remote: no; remote: really");
     expect(escapeWords("a;\nb\x1b[2J")).toBe("a; b\\x1b[2J");
   });

@@ -81,7 +81,7 @@ async function letGo(image: string): Promise<void> {
     if (!isLooped(image)) return;
     await new Promise((resolve) => setTimeout(resolve, 20 + tries));
   }
-  throw new Error(`somebody holds a mount of ${image} and does not let go`);
+  throw new Error(`a process holds a mount of ${image} and does not release it`);
 }
 
 function isLooped(image: string): boolean {

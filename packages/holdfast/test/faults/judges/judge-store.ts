@@ -44,7 +44,7 @@ export async function judgeStore(params: {
   const again = await params.open();
   try {
     if ((await dumpStore(again)) !== first)
-      problems.push("UNSTABLE: the second opening tells something else than the first");
+      problems.push("UNSTABLE: the second opening reports something else than the first");
   } finally {
     await again.close();
   }

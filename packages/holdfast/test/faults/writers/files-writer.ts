@@ -6,7 +6,7 @@ import { runHere, saveHere } from "./save-here.ts";
 import { writeWorktree } from "./worktree.ts";
 
 /**
- * Edits a worktree as a user would, and saves it with the state; refused, it opens everything anew and tries again.
+ * Edits a worktree as a user would, and saves it with the state; refused, it opens everything again and retries.
  * Usage: files-writer <repository> [commit]; with commit, the user also commits each edit with a git that syncs nothing.
  */
 const [, , repository = "", commit = ""] = process.argv;

@@ -38,39 +38,39 @@ const NAMES = [
   "'; drop table runs; --",
 ];
 for (const name of NAMES) {
-  await tell("createRun", () => store.createRun({ id: name, workflow: "none", work: { kind: "none" } }));
-  await tell("createRun with a worktree", () => holdfast.createRun({ id: name, workspace: "new" }));
-  await tell("getRun", () => store.getRun(name));
-  await tell("takeLease", () => store.takeLease({ run: name, label: name }));
-  await tell("getCheckpoint", () => store.getCheckpoint({ run: name, sequence: 1 }));
-  await tell("resolve", () => holdfast.resolve(name));
-  await tell("find", () => workspaces.find(name));
-  await tell("pin", () => workspaces.pin({ run: name, sequence: 1, snapshot: "HEAD" }));
-  await tell("unpin", () => workspaces.unpin([name, `refs/holdfast/${name}/1`]));
-  await tell("has", () => workspaces.has({ tree: name, snapshot: name }));
-  await tell("diff", () => workspaces.diff({ from: name, to: name, format: "patch" }));
-  await tell("diff of a path", () => workspaces.diff({ from: "HEAD", to: "HEAD", format: "patch", paths: [name] }));
-  await tell("setMeta", () => store.setMeta(name, name));
+  await report("createRun", () => store.createRun({ id: name, workflow: "none", work: { kind: "none" } }));
+  await report("createRun with a worktree", () => holdfast.createRun({ id: name, workspace: "new" }));
+  await report("getRun", () => store.getRun(name));
+  await report("takeLease", () => store.takeLease({ run: name, label: name }));
+  await report("getCheckpoint", () => store.getCheckpoint({ run: name, sequence: 1 }));
+  await report("resolve", () => holdfast.resolve(name));
+  await report("find", () => workspaces.find(name));
+  await report("pin", () => workspaces.pin({ run: name, sequence: 1, snapshot: "HEAD" }));
+  await report("unpin", () => workspaces.unpin([name, `refs/holdfast/${name}/1`]));
+  await report("has", () => workspaces.has({ tree: name, snapshot: name }));
+  await report("diff", () => workspaces.diff({ from: name, to: name, format: "patch" }));
+  await report("diff of a path", () => workspaces.diff({ from: "HEAD", to: "HEAD", format: "patch", paths: [name] }));
+  await report("setMeta", () => store.setMeta(name, name));
 }
 
 const run = await holdfast.createRun({ id: "victim", workspace: "here" });
 mkdirSync(join(repository, "folder"));
 writeFileSync(join(repository, "folder", "canary"), "inside\n");
-await tell("save", () => run.save());
+await report("save", () => run.save());
 for (const name of NAMES) {
-  await tell("tag", () => run.tag(1, name));
-  await tell("restore of a path", () => run.restore({ sequence: 1, paths: [name] }));
-  await tell("fork", () => run.fork({ sequence: 1, id: name }));
+  await report("tag", () => run.tag(1, name));
+  await report("restore of a path", () => run.restore({ sequence: 1, paths: [name] }));
+  await report("fork", () => run.fork({ sequence: 1, id: name }));
 }
 
 // A folder that was real when it was saved leads outside now.
 rmSync(join(repository, "folder"), { recursive: true });
 symlinkSync(outside, join(repository, "folder"));
-await tell("save over a link", () => run.save());
-await tell("restore through a link", () => run.restore({ sequence: 1 }));
+await report("save over a link", () => run.save());
+await report("restore through a link", () => run.restore({ sequence: 1 }));
 rmSync(join(repository, "folder"), { recursive: true, force: true });
 symlinkSync(outside, join(repository, "folder"));
-await tell("restore of one path through a link", () => run.restore({ sequence: 1, paths: ["folder/canary"] }));
+await report("restore of one path through a link", () => run.restore({ sequence: 1, paths: ["folder/canary"] }));
 
 // A checkpoint from elsewhere, whose tree has names that no git would take.
 const files = (await run.get(1)).planes.files;
@@ -97,7 +97,7 @@ await holdfast.close();
 
 async function restoreForged(plane: FilesPlane): Promise<void> {
   const { sequence } = await run.save({ planes: { files: plane } });
-  await tell(`restore of a forged tree ${plane.tree}`, () => run.restore({ sequence }));
+  await report(`restore of a forged tree ${plane.tree}`, () => run.restore({ sequence }));
 }
 
 function forgeTree(name: string): string {
@@ -112,10 +112,10 @@ function forgeTree(name: string): string {
   }).trim();
 }
 
-async function tell(what: string, work: () => Promise<unknown>): Promise<void> {
-  const told = await work().then(
+async function report(what: string, work: () => Promise<unknown>): Promise<void> {
+  const result = await work().then(
     () => "done",
     (error: unknown) => (error instanceof HoldfastError ? error.code : `THREW ${String(error)}`),
   );
-  writeSync(1, `${what}\t${told}\n`);
+  writeSync(1, `${what}\t${result}\n`);
 }
