@@ -46,7 +46,7 @@ export function planCapture(log: KnowledgeLog, capture: PendingCapture): Knowled
       : { kind: "refused", why: "another capture has this name" };
   }
   if (log.captured.some((one) => one.name === capture.name)) return { kind: "same" };
-  if (plainContent(capture.content) === "") return { kind: "refused", why: "it says nothing" };
+  if (plainContent(capture.content) === "") return { kind: "refused", why: "it is empty" };
   return { kind: "changed", log: { ...log, pending: [...log.pending, capture] } };
 }
 
