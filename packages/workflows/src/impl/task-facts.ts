@@ -59,7 +59,10 @@ function lastRun(gate: ImplState["gate"], fence: Fence): string {
   return ` (it passed in iteration ${gate.iteration})${shown}`;
 }
 
-/** Which of the files an agent loads by itself. Some load CLAUDE.md only if there is no AGENTS.md. */
+/**
+ * Which of the files every supported version of an agent loads by itself. Some load CLAUDE.md only if there is no
+ * AGENTS.md. A file that only newer versions load is named too: a second reading costs less than none.
+ */
 const LOADED: Readonly<Record<string, "agents" | "claude" | "both" | "first">> = {
   claude: "claude",
   codex: "agents",
