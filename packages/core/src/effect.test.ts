@@ -11,12 +11,15 @@ import {
   define,
   startTestRun,
 } from "@holdfast/test-support/core/work-bench";
+import type { Adapters } from "./adapters.ts";
 import { answerDecision, beginRun } from "./control-run.ts";
 import type { Lookup } from "./effects.ts";
+import { executeRun } from "./execute.ts";
 import { acquireLease } from "./hold-lease.ts";
 import type { Json } from "./json.ts";
 import { RunHandle } from "./run-handle.ts";
 import { RERUN_OF } from "./run.ts";
+import type { Store } from "./store.ts";
 import type { EffectOutcome, EffectSpec, StageFunction } from "./workflow.ts";
 
 /** A target outside that counts what was done to it, and can be made hard to reach. */
@@ -58,6 +61,18 @@ function spec(
     act: (given) => target.act(given),
     ...more,
   };
+}
+
+async function undo(adapters: Adapters, store: Store): Promise<void> {
+  await using held = await acquireLease(adapters, ID);
+  const body = { key: FIRST_KEY, outcome: "undone", adopted: false, receipt: {} } as const;
+  const { lease } = held;
+  // An undo needs its own intent first.
+  await expect(store.commit({ lease, entries: [{ kind: "effect.undone", body }] })).rejects.toMatchObject({
+    code: "CONFLICT",
+  });
+  await store.commit({ lease, entries: [{ kind: "effect.undoing", body: { key: FIRST_KEY } }] });
+  await store.commit({ lease, entries: [{ kind: "effect.undone", body }] });
 }
 
 describe.each(WORK_STORES)("over the $name store", (kind) => {
@@ -106,22 +121,48 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
     });
     await begin(adapters, workflow);
     expect(await go(workflow)).toMatchObject({ kind: "waiting" });
-    {
-      await using held = await acquireLease(adapters, ID);
-      const body = { key: FIRST_KEY, outcome: "undone", adopted: false, receipt: {} } as const;
-      const { lease } = held;
-      // An undo needs its own intent first.
-      await expect(store.commit({ lease, entries: [{ kind: "effect.undone", body }] })).rejects.toMatchObject({
-        code: "CONFLICT",
-      });
-      await store.commit({ lease, entries: [{ kind: "effect.undoing", body: { key: FIRST_KEY } }] });
-      await store.commit({ lease, entries: [{ kind: "effect.undone", body }] });
-    }
+    await undo(adapters, store);
     await answerDecision({ adapters, run: ID, answer: "yes" });
     expect(await go(workflow)).toMatchObject({ kind: "done" });
     expect(target.made).toEqual([FIRST_KEY, `${FIRST_KEY}-again-2`]);
     expect(outcomes.at(-1)).toEqual({ kind: "done", receipt: `receipt of ${FIRST_KEY}-again-2` });
     expect((await store.listEffects(ID)).map(({ state }) => state.kind)).toEqual(["undone", "done"]);
+  });
+
+  test("a fork in the middle of a stage counts its parent's effect, unless the parent undid it: then it asks, and acts once", async () => {
+    for (const undone of [false, true]) {
+      const { adapters, store, go } = await start();
+      const target = createTarget();
+      const outcomes: EffectOutcome<Json>[] = [];
+      const workflow = define({
+        work: async (context) => {
+          const key = `${context.run.id}/work/open.1`;
+          outcomes.push(await context.effect(spec(target, 1, { lookUp: () => target.lookUp(key) })));
+          await context.decide({ name: "look", question: "Go on?", options: ["yes"] });
+          return { event: "worked", reason: "did it" };
+        },
+      });
+      await begin(adapters, workflow);
+      expect(await go(workflow)).toMatchObject({ kind: "waiting" });
+      const handle = new RunHandle(adapters, (await store.getRun(ID)) ?? expect.fail());
+      await handle.save({});
+      await handle.fork({ sequence: (await store.latest(ID))?.sequence ?? 0, id: "forked", worktree: false });
+      if (undone) await undo(adapters, store);
+      const runs = () => executeRun({ adapters, run: "forked", workflow, signal: new AbortController().signal });
+      const forked = await runs();
+      if (!undone) {
+        expect(forked).toMatchObject({ kind: "waiting", reason: expect.stringContaining("Go on?") });
+        expect(target.made).toEqual([FIRST_KEY]);
+        continue;
+      }
+      expect(forked).toMatchObject({ kind: "waiting", reason: expect.stringContaining("May it push and publish?") });
+      await answerDecision({ adapters, run: "forked", answer: "publish" });
+      expect(await runs()).toMatchObject({ kind: "waiting", reason: expect.stringContaining("Go on?") });
+      await answerDecision({ adapters, run: "forked", answer: "yes" });
+      expect(await runs()).toMatchObject({ kind: "done" });
+      expect(target.made).toEqual([FIRST_KEY, "forked/work/open.1"]);
+      expect(outcomes.at(-1)).toEqual({ kind: "done", receipt: "receipt of forked/work/open.1" });
+    }
   });
 
   test("after an interrupted attempt, absence is trusted only when the target cannot act late any more", async () => {

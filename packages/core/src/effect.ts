@@ -2,6 +2,7 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { runMark } from "./adapters.ts";
 import {
+  type Effect,
   type EffectIntended,
   type EffectSettled,
   type Lookup,
@@ -20,9 +21,11 @@ import { delayAt, fractionOf } from "./error-policy.ts";
 import type { NewEntry } from "./journal.ts";
 import { type Json, isJsonObject, sha256 } from "./json.ts";
 import { reasonOf } from "./progress.ts";
+import type { RunSession } from "./run-session.ts";
+import { parseAddress } from "./run.ts";
 import { type StageExecution, saveBefore } from "./step.ts";
 import { startWaiting } from "./waiting.ts";
-import { type RunState, own } from "./state.ts";
+import { own } from "./state.ts";
 
 import { canonicalJson, capture } from "./values.ts";
 import type { EffectOutcome, EffectSpec } from "./workflow.ts";
@@ -47,7 +50,7 @@ export async function runEffect(execution: StageExecution, spec: EffectSpec<Json
   const intent = intentOf(execution, spec);
   const before = own(runSession.state.effects, intent.key);
   // The engine recorded this value below. It does not count once the user undid the effect.
-  if (known !== undefined && (before !== undefined || !wasUndone(runSession.state.effects, spec, known)))
+  if (known !== undefined && (before !== undefined || !(await wasUndone(runSession, spec, known))))
     return known as EffectOutcome<Json> & Json;
   return await execution.busy(async () => {
     const risk = {
@@ -72,16 +75,24 @@ export async function runEffect(execution: StageExecution, spec: EffectSpec<Json
   });
 }
 
-/** A stage attempt after a restore holds results of earlier attempts, whose effects have other keys. */
-function wasUndone(effects: RunState["effects"], { kind, target }: EffectSpec<Json>, known: Json): boolean {
+/**
+ * A stage attempt after a restore holds results of earlier attempts, whose effects have other keys. The first attempt of
+ * a fork holds those of its parent, which may have undone them before or after the fork.
+ */
+async function wasUndone({ state, run, adapters }: RunSession, spec: EffectSpec<Json>, known: Json): Promise<boolean> {
+  const { kind, target } = spec;
   const receipt = canonicalJson((isJsonObject(known) && known["receipt"]) ?? null);
-  return Object.values(effects).some(
-    (effect) =>
-      isUndone(effect) &&
-      effect.kind === kind &&
-      effect.target === target &&
-      canonicalJson(effect.state.receipt) === receipt,
-  );
+  const undid = (effect: Effect): boolean =>
+    isUndone(effect) && effect.kind === kind && canonicalJson(effect.state.receipt) === receipt;
+  if (Object.values(state.effects).some((effect) => undid(effect) && effect.target === target)) return true;
+  // The target of a parent's effect may name the parent's branch.
+  for (let parent = run.forkedFrom; parent !== null;) {
+    const source = await adapters.store.getRun(parseAddress(parent.id).run ?? "");
+    if (source === undefined) return false;
+    if ((await adapters.store.listEffects(source.id)).some(undid)) return true;
+    parent = source.forkedFrom;
+  }
+  return false;
 }
 
 export function effectStep({ purpose }: Pick<EffectSpec<Json>, "purpose">): string {
