@@ -214,6 +214,7 @@ describe("recording", () => {
     ["step.finished", { stageAttempt: 1, step, result, spent: amounts }] as const;
   const failed = (step: string) =>
     ["step.failed", { stageAttempt: 1, step, reason: "no", spent: amounts, code: "IO_FAILED" }] as const;
+  const interrupted = (step: string) => ["step.interrupted", { stageAttempt: 1, step, spent: amounts }] as const;
   const triedAgain = (step: string) =>
     [
       "step.failed",
@@ -229,13 +230,18 @@ describe("recording", () => {
         fc.property(fc.array(step, { maxLength: 10 }), (steps) => {
           const entries = steps.flatMap(({ name, agent, tries }, nth) => [
             started(`${name}${nth}`, agent),
-            ...Array.from({ length: agent ? tries : 0 }, () => triedAgain(`${name}${nth}`)),
+            ...Array.from({ length: agent ? tries : 0 }, (_, at) =>
+              at === 0 ? interrupted(`${name}${nth}`) : triedAgain(`${name}${nth}`),
+            ),
             finished(`${name}${nth}`, "r"),
             saved(nth + 1, "automatic", `${name}${nth}`),
           ]);
           const read = readRecording("r", journal(entries));
-          expect(read.steps.map(({ step: name, checkpoint, spent }) => [name, checkpoint, spent.length])).toEqual(
-            steps.map(({ name, agent, tries }, nth) => [`${name}${nth}`, nth + 1, agent ? tries + 1 : 1]),
+          expect(read.steps.map(({ step: name, checkpoint }) => [name, checkpoint])).toEqual(
+            steps.map(({ name }, nth) => [`${name}${nth}`, nth + 1]),
+          );
+          expect(read.costs.map(({ step: name }) => name)).toEqual(
+            steps.flatMap(({ name, agent, tries }, nth) => Array(agent ? tries + 1 : 1).fill(`${name}${nth}`)),
           );
           expect(read.checkpoints.every(({ isOwn }) => isOwn)).toBe(true);
         }),

@@ -13,6 +13,8 @@ import { withoutNonces } from "./workflow.ts";
 export interface Recording {
   readonly run: string;
   readonly steps: readonly RecordedStep[];
+  /** In the order in which they were written. */
+  readonly costs: readonly RecordedCost[];
   readonly checkpoints: readonly RecordedCheckpoint[];
   /** Newest try of each agent step, by `callKey`. */
   readonly agents: ReadonlyMap<string, RecordedAgent & { readonly entry: number }>;
@@ -39,16 +41,17 @@ export interface RecordedStep {
     | { readonly kind: "failed"; readonly reason: string; readonly code: string | null }
     /** A rule of the error policy ended the run. */
     | { readonly kind: "aborted"; readonly reason: string };
-  /** Costs of all tries since the last one that ended the step. */
-  readonly spent: readonly Spent[];
   /** Newest try of an agent; null: the step is not an agent call, or the call is not recorded. */
   readonly call: (RecordedAgent & { readonly entry: number }) | null;
   /** Sequence of the checkpoint in the same commit. */
   readonly checkpoint: number | null;
 }
 
-interface Spent {
+/** The cost of one try of a step: one that ended it, failed, was interrupted, or was lost with its process. */
+export interface RecordedCost {
   readonly entry: number;
+  readonly stageAttempt: number;
+  readonly step: string;
   readonly amounts: Amounts;
 }
 
@@ -88,7 +91,9 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   const ended = new Map<number, number>();
   const entered: { readonly entry: number; readonly stageAttempt: number }[] = [];
   const resumedAt: number[] = [];
-  const tries = new Map<string, Tries>();
+  const costs: RecordedCost[] = [];
+  /** Steps in flight that may change files. */
+  const writing = new Set<string>();
   let calls = 0;
   /** What ended in the preceding entries: a checkpoint after them may belong to the same commit. */
   let behind: Behind = NOTHING_BEHIND;
@@ -96,6 +101,8 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
     const stageAttempt = numberOf(body, "stageAttempt");
     const step = textOf(body, "step");
     const key = callKey(stageAttempt, step);
+    const amounts = PAID.has(kind) ? amountsOf(body["spent"]) : null;
+    if (amounts !== null) costs.push({ entry, stageAttempt, step, amounts });
     switch (kind) {
       case "lease.taken":
         resumedAt.push(entry);
@@ -110,21 +117,16 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         break;
       }
       case "step.started":
-        tries.set(key, { files: body["files"] === true, spent: tries.get(key)?.spent ?? [] });
-        break;
-      case "step.lost":
-        spend(tries, key, { entry, body });
+        if (body["files"] === true) writing.add(key);
+        else writing.delete(key);
         break;
       case "step.failed":
       case "step.finished": {
-        spend(tries, key, { entry, body });
         const came = kind === "step.failed" ? failureOf(body) : resultOf(body);
         // The call was tried again, either inside the call or after a resume.
         if (came === null) break;
-        const { spent, files } = tries.get(key) ?? NO_TRIES;
-        tries.delete(key);
-        behind = { ...behind, step: steps.length, files };
-        steps.push({ entry, at, stageAttempt, step, came, spent, call: agents.get(key) ?? null, checkpoint: null });
+        behind = { ...behind, step: steps.length, files: writing.delete(key) };
+        steps.push({ entry, at, stageAttempt, step, came, call: agents.get(key) ?? null, checkpoint: null });
         break;
       }
       case "stage.ended":
@@ -164,6 +166,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   return {
     run,
     steps,
+    costs,
     checkpoints,
     agents,
     lookups,
@@ -188,12 +191,8 @@ function resultOf(body: JsonObject): RecordedStep["came"] {
   return { kind: "finished", result: body["result"] ?? null, recorded: body["recorded"] === true };
 }
 
-interface Tries {
-  readonly files: boolean;
-  readonly spent: readonly Spent[];
-}
-
-const NO_TRIES: Tries = { files: false, spent: [] };
+/** Kinds of entries that may have a cost. */
+const PAID: ReadonlySet<string> = new Set(["step.finished", "step.failed", "step.interrupted", "step.lost"]);
 
 interface Behind {
   /** Index of the step in `steps`. */
@@ -217,12 +216,6 @@ const TOGETHER: ReadonlySet<string> = new Set([
   "restore.finished",
   "call.recorded",
 ]);
-
-function spend(tries: Map<string, Tries>, key: string, { entry, body }: Pick<JournalEntry, "entry" | "body">): void {
-  const amounts = amountsOf(body["spent"]);
-  const known = tries.get(key) ?? NO_TRIES;
-  if (amounts !== null) tries.set(key, { ...known, spent: [...known.spent, { entry, amounts }] });
-}
 
 function amountsOf(value: Json | undefined): Amounts | null {
   if (!isJsonObject(value)) return null;

@@ -61,6 +61,8 @@ export class Replayer implements SessionDriver {
   #driven: RunSession | undefined;
   /** Entry of the checkpoint that the replay began from or last jumped to. */
   #from = 0;
+  /** Costs up to this entry are in the budget. */
+  #paidTo = 0;
 
   constructor(params: ReplayerParams) {
     this.#params = params;
@@ -101,6 +103,7 @@ export class Replayer implements SessionDriver {
     this.#ending.stop = null;
     this.#pass(at.at);
     this.#from = at.entry;
+    this.#paidTo = at.entry;
     this.#steps.begin(at.entry);
     this.#checkpoints.begin(at);
     this.#answers.begin(at.entry);
@@ -144,6 +147,8 @@ export class Replayer implements SessionDriver {
     save: (request: SaveRequest) => Promise<CheckpointSummary>,
   ): Promise<CheckpointSummary> {
     for (;;) {
+      const costs = this.#costsTo(this.#checkpoints.next?.entry ?? 0);
+      if (costs.length > 0) await this.#session.append(...costs);
       const next = await this.#checkpoints.before(this.#session, request, (at) => this.#pass(at));
       const saved = await save(next.request);
       if (next.kind === "between") continue;
@@ -284,10 +289,8 @@ export class Replayer implements SessionDriver {
   async #end(recorded: RecordedStep): Promise<void> {
     const session = this.#session;
     const { step, stageAttempt, came, checkpoint } = recorded;
-    // Costs of attempts up to the starting checkpoint are already in that checkpoint's budget.
-    const spent = recorded.spent.filter(({ entry }) => entry > this.#from);
     const entries: readonly NewEntry[] = [
-      ...spent.map(({ amounts }): NewEntry => ({ kind: "step.lost", body: { stageAttempt, step, spent: amounts } })),
+      ...this.#costsTo(recorded.entry),
       came.kind === "finished"
         ? {
             kind: "step.finished",
@@ -305,6 +308,16 @@ export class Replayer implements SessionDriver {
     }
     if (came.kind === "aborted") session.halt.abort(came.reason);
     if (came.kind === "failed") throw recordedFailure(came);
+  }
+
+  /** The recorded costs up to this entry that are not paid yet, also of other steps: a checkpoint has them all. */
+  #costsTo(last: number): readonly NewEntry[] {
+    const due = this.#recording.costs.filter(({ entry }) => entry > this.#paidTo && entry <= last);
+    this.#paidTo = Math.max(this.#paidTo, last);
+    return due.map(({ stageAttempt, step, amounts: spent }) => ({
+      kind: "step.lost",
+      body: { stageAttempt, step, spent },
+    }));
   }
 
   #askedAt(stageAttempt: number): AskedAt {

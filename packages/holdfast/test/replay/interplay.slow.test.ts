@@ -113,8 +113,9 @@ test("a lost session, and the fresh one that replaced it, replay completely", as
   await holdfast.close();
 });
 
-async function ralph(holdfast: Holdfast, options: JsonObject = {}): Promise<RunReport> {
+async function ralph(holdfast: Holdfast, options: JsonObject = {}, signal?: AbortSignal): Promise<RunReport> {
   return await holdfast.start({
+    ...(signal === undefined ? {} : { signal }),
     workflow: "ralph",
     id: RUN,
     work: { kind: "task", text: "count" },
@@ -154,6 +155,25 @@ test("a loop whose limit was raised while it waited is replayed with the limit o
   const report = await holdfast.work.replay({ run: RUN });
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
   expect(report.to).toBe((await holdfast.store.latest(RUN))?.sequence);
+  await holdfast.close();
+});
+
+test("a call that was interrupted after it had cost something: the replay's account is the live one", async () => {
+  await using scene = await makeScene();
+  const stop = new AbortController();
+  let calls = 0;
+  const holdfast = await open(scene, (task) => {
+    calls += 1;
+    if (calls !== 2) return count(task);
+    stop.abort();
+    return { kind: "failed", cause: "interrupted", message: "stopped", usage: usage(5) };
+  });
+  expect((await ralph(holdfast, {}, stop.signal)).outcome).toMatchObject({ kind: "interrupted" });
+  expect((await holdfast.resume({ run: RUN })).outcome).toMatchObject({ kind: "done" });
+  const latest = await holdfast.store.latest(RUN);
+  expect(latest?.planes.position.budget.spent).toMatchObject({ tokens: 3 * 4 + 5, microUsd: 7 * 5 });
+  const report = await holdfast.work.replay({ run: RUN });
+  expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done", to: latest?.sequence });
   await holdfast.close();
 });
 
