@@ -219,6 +219,10 @@ async function readSide(store: Store, { handle, sequence: at, status }: Compared
   const planes = checkpoint?.planes;
   const { scores, metrics } = readMeasures(planes?.context.values ?? {});
   const sequence = checkpoint?.sequence ?? null;
+  const pull = pullRequestOf(planes?.context.values["pullRequest"]);
+  const isUndone = own.history.effects.some(
+    ({ kind, state, number }) => kind === "pull_request" && state === "undone" && number === pull?.number,
+  );
   return {
     run: {
       id: checkpoint?.id ?? handle.id,
@@ -241,7 +245,7 @@ async function readSide(store: Store, { handle, sequence: at, status }: Compared
       ownSpent: summary.forkedFrom === null ? null : own.history.spent,
       time: { work: position?.budget.spent.milliseconds || own.history.work, wall: own.history.wall },
       effects: own.history.effects,
-      pullRequest: pullRequestOf(planes?.context.values["pullRequest"]),
+      pullRequest: isUndone ? null : pull,
       lineage: [...(sequence === null ? [] : [{ run: handle.id, sequence }]), ...before.points],
       branch: planes?.files?.branch?.replace(/^refs\/heads\//, "") ?? null,
       worktree: (await handle.workspace())?.root ?? null,

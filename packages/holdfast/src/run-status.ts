@@ -34,8 +34,8 @@ export interface RunDetails extends RunWithStatus {
   readonly worktree: string | null;
   readonly branch: string | null;
   readonly issue: { readonly number: number; readonly title: string } | null;
-  /** The pull request that the run opened or adopted, according to its newest checkpoint. */
-  readonly pullRequest: { readonly number: number; readonly url: string } | null;
+  /** The pull request that the run opened or adopted, according to its newest checkpoint, and whether `undo` closed it. */
+  readonly pullRequest: (PullRequestAddress & { readonly undone: boolean }) | null;
   /** Tool calls that were denied to agents, each once. */
   readonly denied: readonly string[];
   /**
@@ -43,6 +43,11 @@ export interface RunDetails extends RunWithStatus {
    * them.
    */
   readonly damaged: readonly number[];
+}
+
+interface PullRequestAddress {
+  readonly number: number;
+  readonly url: string;
 }
 
 /** `now`: milliseconds since the epoch. */
@@ -53,14 +58,17 @@ export async function readStatus(handle: RunHandle, found: RunWithStatus, now: n
   let picture = EMPTY_SUMMARY;
   let lastEntryAt: string | null = null;
   const since: JournalEntry[] = [];
+  const effects: JournalEntry[] = [];
   for await (const entry of handle.log()) {
     picture = reduceSummary(picture, entry);
+    if (entry.kind === "effect.settled" || entry.kind === "effect.undone") effects.push(entry);
     if (isWrittenByHolder(entry)) lastEntryAt = entry.at;
     if (latest !== undefined && entry.entry > latest.entry) since.push(entry);
   }
   const planes = latest?.planes;
   const issue = planes?.inputs.issue ?? null;
   const graph = latest === undefined ? null : graphNow(latest, since);
+  const pull = pullRequestOf(planes?.context.values["pullRequest"]);
   return {
     ...found,
     stage: picture.stage ?? planes?.position.stage ?? null,
@@ -77,16 +85,30 @@ export async function readStatus(handle: RunHandle, found: RunWithStatus, now: n
     worktree: workspace?.root ?? null,
     branch: planes?.files?.branch?.replace(/^refs\/heads\//, "") ?? null,
     issue: issue === null ? null : { number: issue.number, title: issue.title },
-    pullRequest: pullRequestOf(planes?.context.values["pullRequest"]),
+    pullRequest: pull === null ? null : { ...pull, undone: isUndone(pull, effects) },
     damaged,
   };
 }
 
 /** Workflows store arbitrary values; a workflow that stores a pull request uses this shape. */
-export function pullRequestOf(value: Json | undefined): RunDetails["pullRequest"] {
+export function pullRequestOf(value: Json | undefined): PullRequestAddress | null {
   if (!isJsonObject(value)) return null;
   const { number, url } = value;
   return typeof number === "number" && typeof url === "string" ? { number, url } : null;
+}
+
+/** Whether the newest effect with this pull request as its receipt was undone. */
+function isUndone({ url }: PullRequestAddress, entries: readonly Pick<JournalEntry, "kind" | "body">[]): boolean {
+  const opened = entries.findLast(({ kind, body }) => kind === "effect.settled" && receiptUrl(body) === url);
+  const key = opened?.body["key"];
+  return (
+    key !== undefined &&
+    entries.some(({ kind, body }) => kind === "effect.undone" && body["key"] === key && body["outcome"] === "undone")
+  );
+}
+
+function receiptUrl({ receipt }: JsonObject): Json | undefined {
+  return isJsonObject(receipt) ? receipt["url"] : undefined;
 }
 
 /** Unknown for custom workflows. */

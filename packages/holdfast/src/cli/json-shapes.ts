@@ -136,7 +136,7 @@ export const details = run.extend({
   worktree: nullable(string()),
   branch: nullable(string()),
   issue: nullable(strictObject({ number: count, title: string() })),
-  pullRequest: nullable(strictObject({ number: count, url: string() })),
+  pullRequest: nullable(strictObject({ number: count, undone: boolean(), url: string() })),
   damaged: array(count),
 });
 

@@ -35,6 +35,7 @@ test("the pull request and the branch of a done run are undone once, in order, a
   expect(await pullState(place)).toBe("open");
   expect(await entriesOf(clone, "effect.undoing")).toEqual([]);
 
+  expect((await json("status", "1")).run.pullRequest).toMatchObject({ number: 2, undone: false });
   expect((await json("undo", "1", "pull_request", "--yes")).report).toMatchObject({ adopted: false });
   expect(await pullState(place)).toBe("closed");
   expect((await run("undo", "1", "pull_request", "--yes")).status).toBe(4);
@@ -45,7 +46,8 @@ test("the pull request and the branch of a done run are undone once, in order, a
 
   expect((await json("show", "1")).effects.map(({ state }: { state: string }) => state)).toEqual(["undone", "undone"]);
   expect((await run("events", "1")).stdout).toMatch(/effect\.undone .*undone/);
-  expect((await run("status", "1")).stdout).toContain("undone");
+  expect((await run("status", "1")).stdout).toMatch(/pull request +undone, and closed: /);
+  expect((await json("status", "1")).run.pullRequest).toMatchObject({ number: 2, undone: true });
   expect((await run("verify")).status).toBe(0);
   expect(await run("resume", "1")).toMatchObject({ status: 0 });
   expect(await remoteTip(place)).toBe("");

@@ -47,13 +47,18 @@ function fieldsOf(status: RunDetails, page: Page): string {
       ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
       ["saved", savedText(status, page)],
       ["damaged", damagedText(status, page)],
-      ["pull request", status.pullRequest === null ? null : status.pullRequest.url],
+      ["pull request", pullRequestText(status)],
       ["branch", status.branch],
       ["worktree", status.worktree],
     ],
     page,
   );
   return title + explained + fields;
+}
+
+function pullRequestText({ pullRequest }: RunDetails): string | null {
+  if (pullRequest === null) return null;
+  return pullRequest.undone ? `undone, and closed: ${pullRequest.url}` : pullRequest.url;
 }
 
 /** The newest entry of each kind: older entries no longer matter. */
