@@ -9,7 +9,7 @@ import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./run-session.ts";
 import { type Budget, type Position, nextAttempt } from "./position.ts";
-import { RERUN_OF, type RunSummary, type Work, isEnded } from "./run.ts";
+import { RERUN_OF, type RunState, type RunSummary, type Work, isEnded } from "./run.ts";
 import type { StopSignal } from "./signal.ts";
 import { applySignal, clearSignals, pendingSignal, withdrawSignal } from "./signals.ts";
 import { continuedEntry, waitingEntry } from "./waiting.ts";
@@ -315,46 +315,75 @@ export async function raiseLimits(params: {
   return budget;
 }
 
-/**
- * Changes the workflow's options for the rest of a run. A run that has ended continues at the given stage, as after a
- * normal transition. A run that has not ended keeps its position. All of this is one commit, so a kill leaves it done
- * or not done.
- */
-export async function changeOptions(params: {
-  readonly adapters: Adapters;
-  readonly run: string;
+/** New options of a run's workflow. */
+export interface OptionsChange {
   readonly options: JsonObject;
   /** The workflow's values, if the change affects them too. */
   readonly values?: JsonObject;
   /** Stage and iteration at which an ended run continues. null: it remains ended. */
-  readonly continueAt: { readonly stage: string; readonly iteration: number } | null;
+  readonly continuesAt: { readonly stage: string; readonly iteration: number } | null;
   /** Explanation for the journal and the next stage. */
   readonly reason: string;
-}): Promise<void> {
-  const { adapters, run, options, reason } = params;
+}
+
+/** Whether the change reopens a run in this state. */
+export function reopensRun(state: RunState, { continuesAt }: OptionsChange): boolean {
+  return isEnded(state) && continuesAt !== null;
+}
+
+/** The planes after the change. A run that has ended continues at the given stage, as after a normal transition. */
+export function changedPlanes(planes: Planes, state: RunState, change: OptionsChange): Planes {
+  const { options, values = planes.context.values, continuesAt, reason } = change;
+  const { position } = planes;
+  return {
+    ...planes,
+    position: isEnded(state) && continuesAt !== null ? enter(position, { ...continuesAt, reason }) : position,
+    context: { ...planes.context, values },
+    config: { ...planes.config, inputs: options },
+  };
+}
+
+/**
+ * Changes the workflow's options for the rest of a run. A run that has not ended keeps its position. All of this is one
+ * commit, so a kill leaves it done or not done. Returns the sequence of the new checkpoint. CONFLICT: the run has a newer
+ * checkpoint than `top`, so the change may not fit it.
+ */
+export async function changeOptions(params: {
+  readonly adapters: Adapters;
+  readonly run: string;
+  readonly change: OptionsChange;
+  /** Sequence of the newest checkpoint that the caller has seen. Absent: any. */
+  readonly top?: number;
+}): Promise<number> {
+  const { adapters, run, change } = params;
   await using lease = await acquireLease(adapters, run);
-  const summary = await knownRun(adapters.store, run);
+  const { state } = await knownRun(adapters.store, run);
   const { newest, top, position: current } = await loadRun(adapters, run);
-  const ended = isEnded(summary.state);
-  const position = ended && params.continueAt !== null ? enter(current, { ...params.continueAt, reason }) : current;
-  const isReopened = position !== current;
+  if (params.top !== undefined && params.top !== top) throw executedMeanwhile(run);
   const sequence = top + 1;
+  const isReopened = reopensRun(state, change);
   if (isReopened) await clearSignals(adapters, run);
+  const planes = changedPlanes({ ...newest.planes, position: current }, state, change);
   await adapters.store.commit({
     lease: lease.lease,
-    entries: isReopened ? entriesOf(position, reason) : [],
+    entries: isReopened ? entriesOf(planes.position, change.reason) : [],
     checkpoint: {
       sequence,
       trigger: "manual",
-      name: reason,
-      planes: {
-        ...newest.planes,
-        position,
-        context: { ...newest.planes.context, values: params.values ?? newest.planes.context.values },
-        config: { ...newest.planes.config, inputs: options },
-        files: await pinned(adapters, { run, sequence, files: newest.planes.files }),
-      },
+      name: change.reason,
+      planes: { ...planes, files: await pinned(adapters, { run, sequence, files: planes.files }) },
     },
+  });
+  return sequence;
+}
+
+/** The plan of a resume no longer fits the run. */
+export function executedMeanwhile(run: string): HoldfastError {
+  return new HoldfastError({
+    code: "CONFLICT",
+    message: `Another process executed run ${run} after this resume was planned`,
+    hint: "Resume it again; nothing was changed.",
+    retry: "later",
   });
 }
 

@@ -148,6 +148,8 @@ test("a record that ends with a process without progress is replayed as far as t
   expect(await run.replay()).toMatchObject({ verdict: "identical", divergence: null, outcome: "active", steps: 1 });
 });
 
+const MORE = { options: { more: true }, continuesAt: null, reason: "More" } as const;
+
 test("if the options changed on the way, each part has its own answers", async () => {
   const run = await startAsking(async (context, ask) => {
     const title = await ask();
@@ -157,7 +159,7 @@ test("if the options changed on the way, each part has its own answers", async (
   });
   run.say("before");
   await run.live({ at: 1, moment: "after" });
-  await changeOptions({ adapters: run.adapters, run: ID, options: { more: true }, continueAt: null, reason: "More" });
+  await changeOptions({ adapters: run.adapters, run: ID, change: MORE });
   run.say("after");
   await run.live(null);
   expect((await run.toy.store.latest(ID))?.planes.context.values).toEqual({ seen: ["after"] });
@@ -176,7 +178,7 @@ test("after a question that was never answered, the replay continues with the us
   run.say("ask");
   await run.live(null);
   expect((await knownRun(run.toy.store, ID)).state.kind).toBe("waiting");
-  await changeOptions({ adapters: run.adapters, run: ID, options: { more: true }, continueAt: null, reason: "More" });
+  await changeOptions({ adapters: run.adapters, run: ID, change: MORE });
   run.say("go");
   await run.live(null);
   expect(await run.replay()).toMatchObject({ ...SAME, to: (await run.toy.store.latest(ID))?.sequence });

@@ -3,6 +3,7 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, rejectRolledBackStore, runMark } from "./adapters.ts";
 import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "./checkpoint.ts";
+import { type OptionsChange, changedPlanes, executedMeanwhile, reopensRun } from "./control-run.ts";
 import {
   type Finding,
   type FindingPolicy,
@@ -29,7 +30,7 @@ import {
   acceptFindings,
   planResume,
 } from "./resume-plan.ts";
-import { type RunSummary, isEnded, isFailedOrAborted } from "./run.ts";
+import { type RunState, type RunSummary, isEnded, isFailedOrAborted } from "./run.ts";
 import { Saver } from "./save.ts";
 import { rebaseRunning } from "./state.ts";
 import { continuedEntry } from "./waiting.ts";
@@ -58,24 +59,27 @@ interface ResumeParams {
   readonly freshness?: Freshness | null;
   readonly answers: Answers;
   readonly force: boolean;
+  /** New options that the resume will set first. They may reopen a run that has ended. */
+  readonly change?: OptionsChange | null;
 }
 
 /** Checks a run before a resume: what changed since the checkpoint, and what would be done about it. Changes nothing. */
 export async function checkResume(params: ResumeParams): Promise<ResumeCheck> {
-  const { adapters, chosen, current, policy, answers, force } = params;
+  const { adapters, chosen, current, policy, answers, force, change = null } = params;
   const run = await findRun(params);
   await rejectRolledBackStore(adapters, run.id);
-  const ended = isEnded(run.state);
+  const state: RunState = change !== null && reopensRun(run.state, change) ? { kind: "active" } : run.state;
+  const ended = isEnded(state);
   const start = await findStart({ adapters, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
   const top = await topOf(adapters, run.id);
-  const rest = { run: run.id, state: run.state, policy, answers, force };
+  const rest = { run: run.id, state, policy, answers, force };
   if (start.kind === "none") {
     const plan = planResume({ ...rest, from: null, findings: [], accepted: {} });
     return { run, findings: [], plan, checkpoint: null, current, top };
   }
-  const { checkpoint } = start;
+  const checkpoint = change === null ? start.checkpoint : changed(start.checkpoint, run.state, change);
   // A done run is at its newest checkpoint: naming that one does not go back.
-  const stays = run.state.kind === "done" && !force && chosen === top;
+  const stays = state.kind === "done" && !force && chosen === top;
   const from: ResumeFrom = stays ? { kind: "newest" } : start.from;
   // The world of a run that stays ended is not checked, because it changed without the run.
   const looks = !ended || (force && from.kind === "chosen");
@@ -94,7 +98,18 @@ export async function checkResume(params: ResumeParams): Promise<ResumeCheck> {
   const verdictOf = (finding: Finding): Verdict | null => freshness?.judge(finding, recorded) ?? null;
   const plan = planResume({ ...rest, from, findings, accepted, verdictOf });
   const led = reopened(followed(plan, { freshness, checkpoint, current }), freshness, recorded);
-  return { run, findings, plan: withFailedHint(led, freshness, run, context.values), checkpoint, current, top };
+  return {
+    run,
+    findings,
+    plan: withFailedHint(led, freshness, { ...run, state }, context.values),
+    checkpoint,
+    current,
+    top,
+  };
+}
+
+function changed(checkpoint: Checkpoint, state: RunState, change: OptionsChange): Checkpoint {
+  return { ...checkpoint, planes: changedPlanes(checkpoint.planes, state, change) };
 }
 
 function withFailedHint(
@@ -151,14 +166,7 @@ export async function applyResumeCheck(params: {
   const { adapters, lease, planned } = params;
   const { run, plan, checkpoint, current } = planned;
   if (checkpoint === null) return { workspace: undefined, checkpoint: null };
-  if ((await topOf(adapters, run.id)) !== planned.top) {
-    throw new HoldfastError({
-      code: "CONFLICT",
-      message: `Another process executed run ${run.id} after this resume was planned`,
-      hint: "Resume it again; nothing was changed.",
-      retry: "later",
-    });
-  }
+  if ((await topOf(adapters, run.id)) !== planned.top) throw executedMeanwhile(run.id);
   await adapters.commands.endMarked(runMark(adapters, run.id));
   const note = await clearStaleLocks(adapters, run.id, checkpoint.planes.files);
   if (note !== null) await adapters.store.commit({ lease, entries: [{ kind: "note", body: { text: note } }] });

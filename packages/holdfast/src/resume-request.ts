@@ -4,32 +4,29 @@
  */
 import type { Adapters } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
-import type { Checkpoint, ExecutionConfig, Planes } from "@holdfast/core/checkpoint";
-import { changeOptions } from "@holdfast/core/control-run";
+import type { Checkpoint, ExecutionConfig } from "@holdfast/core/checkpoint";
 import { defaultFindingPolicy } from "@holdfast/core/findings";
-import type { Json, JsonObject } from "@holdfast/core/json";
+import type { JsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { type ResumeCheck, checkResume } from "@holdfast/core/resume";
 import type { Answers } from "@holdfast/core/resume-plan";
 import { type RunSummary, isEnded } from "@holdfast/core/run";
-import { newestUsable, runNotFound, runNotStarted } from "@holdfast/core/store";
+import { newestUsable, runNotStarted } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
-import { loadPlugin } from "@holdfast/workflows/built-in";
-import type { OptionsChange, WorkflowPlugin } from "@holdfast/workflows/plugin";
+import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { agentsOf, checkAgents } from "./adapters.ts";
+import { planLimits } from "./change-limits.ts";
 import {
   type AdoptParams,
   type Adoption,
   checkRefusal,
   checkStage,
-  limitOf,
   needsAdoption,
   planAdoption,
 } from "./interop/adopt-import.ts";
 import { placeNote, planPlace } from "./interop/adoption-place.ts";
 import { type SlotOptions, configOf, pluginOf } from "./plan-start.ts";
-import { rejectChangedRecording } from "./replay.ts";
 import type { ResumeRequest } from "./start-run.ts";
 
 /** The caller's request to resume a run. */
@@ -74,10 +71,12 @@ export async function resumeRequest(adapters: Adapters, params: ResumeParams): P
   const saved = (await newestUsable(adapters.store, params.run)).checkpoint?.planes.config;
   // Its options are not stored yet, and the workflow would report missing options that the user did not omit.
   if (run !== undefined && run.latest === null && params.workflow === undefined) throw runNotStarted(run.id);
-  const { answers = {}, from, force = false, limit = {}, wakes } = params;
+  const { answers = {}, from, force = false, limit = {}, limits = {}, wakes } = params;
   const given = params.workflow;
   const plugin = given === undefined ? await pluginOf(run) : customPlugin(given);
-  const config = withAgent(saved, params.agent, plugin);
+  const change = await planLimits(adapters, { run: params.run, limits, from });
+  const now = saved === undefined || change === null ? saved : { ...saved, inputs: change.options };
+  const config = withAgent(now, params.agent, plugin);
   const { workflow } = plugin.create(config?.inputs ?? {}, adapters);
   return {
     run: params.run,
@@ -87,6 +86,8 @@ export async function resumeRequest(adapters: Adapters, params: ResumeParams): P
     from,
     force,
     limit,
+    limits,
+    change,
     ...(wakes === undefined ? {} : { wakes }),
   };
 }
@@ -156,47 +157,4 @@ export async function planImported(
   // What the run will use, not what its document says.
   const current = { ...planned.current, config: adoption.config };
   return { ...planned, current, notes: note === null ? [] : [note] };
-}
-
-/**
- * Changes limits of the run. A run that stopped at one of them can then continue. An import that no workflow has adopted
- * yet is left unchanged: its adoption applies the limits.
- */
-export async function applyLimits(
-  adapters: Adapters,
-  params: Pick<ResumeParams, "run" | "from" | "force" | "limits">,
-): Promise<void> {
-  const limits = Object.entries(params.limits ?? {});
-  if (limits.length === 0) return;
-  const run = await adapters.store.getRun(params.run);
-  if (run === undefined) throw runNotFound(params.run);
-  if ((await needsAdoption(adapters, run, params)) !== null) return;
-  const latest = await adapters.store.latest(run.id);
-  if (latest === undefined) throw runNotStarted(run.id);
-  const change = combineLimits(await loadPlugin(run.workflow), run, latest.planes, limits);
-  if (change === null) return;
-  // A strict run that would refuse to continue must keep its limits too.
-  if (latest.planes.config.mode === "strict")
-    await rejectChangedRecording(adapters, { run: run.id, workflow: undefined, signal: new AbortController().signal });
-  const { continuesAt, ...changed } = change;
-  await changeOptions({ adapters, run: run.id, ...changed, continueAt: continuesAt });
-}
-
-/** Each limit is judged with those before it applied, so that one command can raise two. null: nothing changes. */
-function combineLimits(
-  plugin: WorkflowPlugin | null,
-  run: RunSummary,
-  planes: Planes,
-  limits: readonly (readonly [string, Json])[],
-): OptionsChange | null {
-  return limits.reduce<OptionsChange | null>((before, [limit, value]) => {
-    const { config, context } = planes;
-    const inputs = before?.options ?? config.inputs;
-    const values = before?.values ?? context.values;
-    const seen = { ...planes, config: { ...config, inputs }, context: { ...context, values } };
-    const change = limitOf(plugin, run, limit)({ run, planes: seen, value });
-    if (before === null || change === null) return change ?? before;
-    const reason = `${before.reason}; ${change.reason}`;
-    return { values, ...change, continuesAt: change.continuesAt ?? before.continuesAt, reason };
-  }, null);
 }

@@ -8,6 +8,7 @@ import {
   findRunFor,
   sendSignal,
 } from "@holdfast/core/control-run";
+import type { JsonObject } from "@holdfast/core/json";
 import { priorityKey } from "@holdfast/core/lease";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import type { ProgressListener } from "@holdfast/core/progress";
@@ -15,7 +16,7 @@ import type { ReplayReport } from "@holdfast/core/replay";
 import type { ResumeCheck } from "@holdfast/core/resume";
 import { type Work, isEnded } from "@holdfast/core/run";
 import { pendingSignal, withdrawSignal } from "@holdfast/core/signals";
-import { knownRun } from "@holdfast/core/store";
+import { knownRun, newestUsable } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
@@ -31,6 +32,7 @@ import {
   checkVersions,
   recordAdapters,
 } from "./adapters.ts";
+import { applyLimits, planLimits } from "./change-limits.ts";
 import { type Announcement, type StartingProcess, announceStart, listStartingProcesses } from "./announce-start.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { adoptImport, needsAdoption } from "./interop/adopt-import.ts";
@@ -55,7 +57,6 @@ import {
 import {
   type ResumeParams,
   type ResumePreview,
-  applyLimits,
   findPendingImport,
   planImported,
   resumeRequest,
@@ -155,15 +156,14 @@ export class RunService {
     const adapters = await adaptersOfRun(await this.adapters(), params.run);
     await this.#checkFiles(adapters, params.run);
     const pending = await findPendingImport(adapters, params);
-    if (pending === null) await applyLimits(adapters, params);
-    else {
+    if (pending !== null) {
       // Checked before the import is adopted: the user may still decline.
       const held = blockedReport(await planImported(adapters, pending, params));
       if (held !== null) return held;
       await adoptImport(adapters, pending.run, pending.checkpoint, pending.adoption, params.answers ?? {});
     }
-    // The adoption has gone back to the chosen checkpoint already.
-    const { from: _chosen, ...adopted } = params;
+    // The adoption has gone back to the chosen checkpoint and set the limits already.
+    const { from: _chosen, limits: _set, ...adopted } = params;
     const request = await resumeRequest(adapters, pending === null ? params : adopted);
     const { run, workflow, priority, signal = new AbortController().signal } = params;
     const refuse = async (): Promise<void> => {
@@ -176,14 +176,15 @@ export class RunService {
     await refuse();
     const known = pending === null ? planned : undefined;
     const plans = { planned: known ?? (await planResumeRun(adapters, request)), again };
-    // A run that has ended, or that needs an answer first, calls no agent.
-    if (plans.planned.plan.kind === "resume" || plans.planned.plan.kind === "warn") {
+    // A run that has ended calls no agent. One that needs an answer first calls none yet.
+    const { kind } = plans.planned.plan;
+    if (kind === "resume" || kind === "warn" || kind === "ask") {
       const { agent, model, inputs: options } = request.config;
       const own = agent === null || model === null ? agent : `${agent}:${model}`;
       const agents = await agentsOf(request.workflow.shape.name, { agent: own, options });
       const saved = plans.planned.checkpoint?.planes.position.budget.limit;
       checkPrices(adapters, agents, { ...saved, ...params.limit });
-      for (const text of await checkVersions(adapters, agents))
+      for (const text of kind === "ask" ? [] : await checkVersions(adapters, agents))
         emitNote({ clock: adapters.clock, run, listen: params.listen }, text);
     }
     if (priority !== undefined) await this.setPriority(run, priority);
@@ -274,9 +275,18 @@ export class RunService {
     return await fileTask(await this.adapters(), text, labels);
   }
 
-  /** Changes limits of the run's workflow, by the names of their flags: `target` of crunch, `max` of ralph. */
-  async changeLimits(params: Pick<ResumeParams, "run" | "from" | "force" | "limits">): Promise<void> {
-    await applyLimits(await this.adapters(), params);
+  /**
+   * Changes limits of the run's workflow, by the names of their flags: `target` of crunch, `max` of ralph. A run that
+   * stopped at one of them is unfinished again. `resume` takes the same limits, and sets them once nothing prevents it.
+   */
+  async changeLimits(params: Pick<ResumeParams, "run"> & { readonly limits: JsonObject }): Promise<void> {
+    const adapters = await this.adapters();
+    const { run } = params;
+    const saved = (await newestUsable(adapters.store, run)).checkpoint;
+    // A strict run that would refuse to continue must keep its limits too.
+    if (saved?.planes.config.mode === "strict" && (await planLimits(adapters, params)) !== null)
+      await rejectChangedRecording(adapters, { run, workflow: undefined, signal: new AbortController().signal });
+    await applyLimits(adapters, params);
   }
 
   /** Whether the run was imported and no workflow has adopted it yet. */

@@ -1,11 +1,11 @@
 /** Starts and resumes runs: acquires lease and slot, applies the plan, and executes the workflow. */
 import type { Adapters } from "@holdfast/core/adapters";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
-import { beginRun, birthOf, raiseLimits } from "@holdfast/core/control-run";
+import { type OptionsChange, beginRun, birthOf, raiseLimits } from "@holdfast/core/control-run";
 import { executeRun, outcomeOfEnded, rejectWaitingRun } from "@holdfast/core/execute";
 import { type Finding, defaultFindingPolicy } from "@holdfast/core/findings";
 import { type AcquiredLease, type SlotRequest, acquireLease, holdSlot } from "@holdfast/core/hold-lease";
-import { isJsonObject } from "@holdfast/core/json";
+import { type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import { type ProgressListener, type RunOutcome, Stopped } from "@holdfast/core/progress";
 import type { RestoreStep } from "@holdfast/core/restore";
@@ -15,6 +15,7 @@ import { type RunSummary, isEnded, isFailedOrAborted } from "@holdfast/core/run"
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
+import { applyLimits } from "./change-limits.ts";
 import type { StartPlan } from "./plan-start.ts";
 
 export interface ExecuteOptions {
@@ -65,7 +66,8 @@ export async function startRun(adapters: Adapters, plan: StartPlan, watching: Ex
     const found = await adapters.store.getRun(id);
     if (found !== undefined && isEnded(found.state)) return await earlierReport(adapters, found);
     if (waited) {
-      const request = { run: id, workflow, config, answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {} };
+      const asked = { answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {}, limits: {}, change: null };
+      const request = { run: id, workflow, config, ...asked };
       return await continueRun(adapters, request, await planResumeRun(adapters, request), watching, []);
     }
     const outcome = await executeRun({
@@ -125,13 +127,17 @@ export interface ResumeRequest {
   readonly from: number | undefined;
   readonly force: boolean;
   readonly limit: Partial<Budget["limit"]>;
+  /** New limits of the run's workflow, by the name of their flag. */
+  readonly limits: JsonObject;
+  /** What these limits change, as planned; null: nothing. */
+  readonly change: OptionsChange | null;
   /** See ExecuteParams. */
   readonly wakes?: string;
 }
 
 /** Runs the pre-flight checks. Changes nothing, except that it may fetch. */
 export async function planResumeRun(adapters: Adapters, request: ResumeRequest): Promise<ResumeCheck> {
-  const { run, workflow, config, answers, force, from } = request;
+  const { run, workflow, config, answers, force, from, change } = request;
   return await checkResume({
     adapters,
     run,
@@ -140,6 +146,7 @@ export async function planResumeRun(adapters: Adapters, request: ResumeRequest):
     freshness: workflow.freshness,
     answers,
     force,
+    change,
     ...(from === undefined ? {} : { chosen: from }),
   });
 }
@@ -173,17 +180,19 @@ async function continueRun(
   watching: Omit<ExecuteOptions, "slot">,
   reported: readonly Finding[] = planned.findings,
 ): Promise<RunReport> {
-  const { run, workflow, limit, wakes } = request;
+  const { run, workflow, from, limit, limits, wakes } = request;
   const known = new Set(reported.map(({ summary }) => summary));
   for (const { summary } of planned.findings) if (!known.has(summary)) emitNote(adapters, run, watching, summary);
   throwIfBlocked(run, planned);
-  for (const { step, outcome, text } of await apply(adapters, planned))
+  const waits = forgeWait(adapters, planned);
+  const ended = waits === null ? outcomeOf(planned) : null;
+  // A run that needs an answer first keeps its limits too. Other limits may reopen it, so they come before the rest.
+  const changed = ended === null ? await applyLimits(adapters, { run, limits, from, top: planned.top }) : null;
+  for (const { step, outcome, text } of await apply(adapters, { ...planned, top: changed ?? planned.top }))
     if (outcome !== "skipped") emitNote(adapters, run, watching, `restore, ${step}: ${text}`);
-  const waiting = await waitForForge(adapters, planned);
-  if (waiting !== null) return { run, outcome: waiting };
-  const ended = outcomeOf(planned);
   if (ended !== null) return { run, outcome: ended };
   if (Object.keys(limit).length > 0) await raiseLimits({ adapters, run, limit });
+  if (waits !== null) return { run, outcome: await waitForForge(adapters, run, waits) };
   const outcome = await executeRun({
     adapters,
     run,
@@ -196,12 +205,13 @@ async function continueRun(
   return { run, outcome };
 }
 
+type Waiting = Extract<RunOutcome, { readonly kind: "waiting" }>;
+
 /**
- * If only an unreachable forge prevents the resume, records a wait so that `--wait` and supervisors try again. null:
+ * If only an unreachable forge prevents the resume, how the run waits, so that `--wait` and supervisors try again. null:
  * another reason, or a question to the user is open, which a new wait would replace.
  */
-async function waitForForge(adapters: Adapters, { run, plan }: ResumeCheck): Promise<RunOutcome | null> {
-  const { state } = run;
+function forgeWait(adapters: Adapters, { run: { state }, plan }: ResumeCheck): Waiting | null {
   if (plan.kind !== "ask" || (state.kind === "waiting" && state.decision !== undefined)) return null;
   const asked = plan.judgements.filter(({ verdict }) => verdict === "ask").map(({ finding }) => finding);
   const waits = asked.map(({ kind, actual }) => (kind === "forge_unreachable" && isJsonObject(actual) ? actual : null));
@@ -214,14 +224,16 @@ async function waitForForge(adapters: Adapters, { run, plan }: ResumeCheck): Pro
   }
   const until =
     typeof first["until"] === "string" ? first["until"] : new Date(adapters.clock.now() + ASK_AGAIN_MS).toISOString();
-  const body = {
-    for: "forge",
-    reason: typeof first["reason"] === "string" ? first["reason"] : plan.why,
-    until,
-  } as const;
-  await using lease = await acquireLease(adapters, run.id);
+  const reason = typeof first["reason"] === "string" ? first["reason"] : plan.why;
+  return { kind: "waiting", for: "forge", reason, until };
+}
+
+async function waitForForge(adapters: Adapters, run: string, waiting: Waiting): Promise<Waiting> {
+  const { kind: _kind, ...body } = waiting;
+  if (body.for !== "forge") return waiting;
+  await using lease = await acquireLease(adapters, run);
   await adapters.store.commit({ lease: lease.lease, entries: [{ kind: "run.waiting", body }] });
-  return { kind: "waiting", ...body };
+  return waiting;
 }
 
 /** When to ask a forge again that named no time. */

@@ -184,9 +184,12 @@ test("a limit on money with an agent of unknown price is refused before the run,
 
   const started = await run("run", "1", "--max-iterations", "1", "--gate", "false", "--no-review", ...agent);
   expect(started.status, started.stdout + started.stderr).toBe(1);
+  const journal = async () => JSON.parse((await run("--json", "events", RUN, "--limit", "all")).stdout).entries;
+  const before = await journal();
   const later = await run("resume", RUN, "--max-cost", "1", "--max-iterations", "2");
   expect(later.status, later.stdout + later.stderr).toBe(4);
   expect(later.stderr).toContain("The limit on money cannot be kept");
+  expect(await journal()).toEqual(before);
 });
 
 test("doctor reports an agent without a price if the config limits money", async (context) => {

@@ -3,6 +3,7 @@
 
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import type { Checkpoint, InputsPlane, Planes } from "@holdfast/core/checkpoint";
+import type { OptionsChange } from "@holdfast/core/control-run";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { ProgressListener } from "@holdfast/core/progress";
 import type { Run, RunSummary, Work } from "@holdfast/core/run";
@@ -159,15 +160,6 @@ export type ChangeLimit = (params: {
   readonly planes: Planes;
   readonly value: Json;
 }) => OptionsChange | null;
-
-export interface OptionsChange {
-  readonly options: JsonObject;
-  /** The workflow's values, if the change affects them too. */
-  readonly values?: JsonObject;
-  /** Where a run that stopped at its limit continues; null: it has not stopped there. */
-  readonly continuesAt: StageEntry | null;
-  readonly reason: string;
-}
 
 export interface StageEntry {
   readonly stage: string;

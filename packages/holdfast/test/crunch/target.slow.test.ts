@@ -12,8 +12,16 @@ test("stops at its target with the issue's label there, and continues when the t
   await expect(bench.holdfast.work.changeLimits({ run: bench.run, limits: { target: "enrich" } })).rejects.toThrow(
     /past enrich/,
   );
-  await bench.holdfast.work.changeLimits({ run: bench.run, limits: { target: "validation" } });
-  expect(await bench.work()).toMatchObject({ kind: "done", reason: expect.stringContaining("Stopped at e2e") });
+  // A question comes first: until it is answered, the run keeps its target and its end.
+  const before = [await bench.planes(), (await bench.holdfast.store.getRun(bench.run))?.state];
+  await bench.forge.setLabels(1, ["state:backlog"]);
+  const limits = { target: "validation" };
+  expect(await bench.work({ limits })).toMatchObject({ kind: "ask", findings: [{ kind: "issue_labels_changed" }] });
+  expect([await bench.planes(), (await bench.holdfast.store.getRun(bench.run))?.state]).toEqual(before);
+  expect(await bench.work({ limits, answers: { issue_labels_changed: "accept" } })).toMatchObject({
+    kind: "done",
+    reason: expect.stringContaining("Stopped at e2e"),
+  });
   expect(await bench.trail()).toEqual([
     "enrich:enriched",
     "ready:at_target",

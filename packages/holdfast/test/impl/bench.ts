@@ -23,7 +23,7 @@ import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { implWorkflow } from "@holdfast/workflows/impl/workflow";
 import { implOptionsJson, parseImplOptions } from "@holdfast/workflows/impl/options";
 import { type ImplState, parseImplState } from "@holdfast/workflows/impl/state";
-import { applyLimits } from "../../src/resume-request.ts";
+import { applyLimits } from "../../src/change-limits.ts";
 import { type BenchGit, benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
 import { putFiles } from "../bench/put-files.ts";

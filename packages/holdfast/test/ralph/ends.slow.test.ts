@@ -29,6 +29,20 @@ test.concurrent("the limit is its own end: it holds on resume, the files are lis
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect((await bench.state()).iterations.map(({ number }) => number)).toEqual([1, 2, 3, 4]);
   expect(await bench.calls()).toBe(4);
+
+  // It is done: a new limit or check would be stored, and nothing would be executed.
+  const before = (await bench.journal()).length;
+  for (const limits of [{ max: 9 }, { until: ["true"] }])
+    await expect(bench.work({ limits })).rejects.toMatchObject({
+      code: "USAGE",
+      hint: expect.stringContaining(`holdfast resume ${bench.run()}@SEQUENCE --force`),
+    });
+  expect(await bench.work({ limits: { max: 4 } })).toMatchObject({ kind: "done" });
+  expect(await bench.journal()).toHaveLength(before);
+  // From a checkpoint it is executed again, so the new limit counts.
+  const { sequence = 0 } = (await (await bench.holdfast.run(bench.run())).list({ trigger: "iteration" })).at(0) ?? {};
+  expect(await bench.work({ limits: { max: 9 }, from: sequence, force: true })).toMatchObject({ kind: "done" });
+  expect((await bench.planes()).config.inputs).toMatchObject({ maxIterations: 9 });
 });
 
 test.concurrent("signals to a loop that reached its limit meanwhile are void when the limit is raised", async () => {

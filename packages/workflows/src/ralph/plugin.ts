@@ -1,17 +1,11 @@
 // The ralph workflow as a plug-in: created from options, continued from an imported checkpoint, and given more iterations.
 
+import type { OptionsChange } from "@holdfast/core/control-run";
 import { type JsonObject, isJsonArray } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
 import type { RunSummary } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import {
-  type ChangeLimit,
-  type OptionsChange,
-  type StageEntry,
-  type WorkflowPlugin,
-  importWithoutAgent,
-  namedRoles,
-} from "../plugin.ts";
+import { type ChangeLimit, type StageEntry, type WorkflowPlugin, importWithoutAgent, namedRoles } from "../plugin.ts";
 import { loadTemplates } from "../prompts.ts";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
 import { readImportedLoop } from "./imported-loop.ts";

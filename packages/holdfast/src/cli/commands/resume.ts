@@ -41,6 +41,7 @@ export const spec = {
   details: [
     "First checks what changed in the meantime: issue, base branch, branch, pull request and files. It reports the changes and continues. If a change needs a decision, nothing is done until you accept it (exit status 4).",
     "A run that is done is not continued (exit status 0). To restart a done or failed run from a checkpoint, use --from and --force, or `holdfast fork RUN@7` for a new run.",
+    "A new limit, target or check is stored once nothing prevents the resume: a resume that is refused or that asks leaves the run as it was. For a run that is done they are refused (exit status 2), unless --target continues it or --from and --force restart it.",
     `--agent changes the agent, as provider or provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
     "An imported run (`holdfast format import`) continues at the stage that its document names: impl-json with the impl workflow and the agent and options of the config, crunch-yaml with the crunch workflow, loop-json with the ralph workflow. --target, --max, --until and --from apply to the first resume too. A crunch document with `can_resume: false` needs --force (exit status 4). Other formats need your own workflow with that stage.",
     `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back restores the files of the checkpoint instead of keeping the changes (they are saved first). branch_diverged keeps the run's commits: the next push replaces the accepted ones on the remote, and both stay under refs/holdfast/. If the forge does not respond, the run waits (exit status 7) unless forge_unreachable is accepted.`,
@@ -175,9 +176,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const found =
     way === undefined ? {} : await chooseStart(shell, await holdfast.run(id), way, input.on("past-effects"));
   if (found === null) return "needs_you";
-  const force = input.on("force");
   const start = chosen === undefined ? {} : { from: chosen.sequence };
-  if (!input.on("dry-run")) await holdfast.work.changeLimits({ run: id, limits, force, ...start, ...found });
   const workflow = input.text("workflow");
   return await resumeRun(shell, holdfast, {
     run: id,

@@ -71,7 +71,6 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   });
   const resumeUnfinished = async (run: string): Promise<Exit> => {
     starting?.remove();
-    if (!input.on("dry-run")) await holdfast.work.changeLimits({ run, limits });
     return await resumeRun(shell, holdfast, {
       run,
       limit: readLimits(input),
@@ -228,7 +227,8 @@ async function refuseOtherTarget(holdfast: Holdfast, run: RunSummary, { options,
   if (run.workflow !== "crunch" || run.latest?.stage !== "stopped") return;
   const latest = await holdfast.store.latest(run.id);
   if (options["target"] === undefined || latest?.planes.config.inputs["target"] === options["target"]) return;
-  const request = (await holdfast.status(run.id)).pullRequest?.url ?? null;
+  const { pullRequest } = await holdfast.status(run.id);
+  const request = pullRequest === null || pullRequest.undone ? null : pullRequest.url;
   throw otherTargetError(run, { issue: work.kind === "issue" ? work.number : null, request });
 }
 
