@@ -1,29 +1,84 @@
 // Checks of options: unknown names, values of the wrong type, and suggestions for misspelt names.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
+
+/** What an argument of the library must be. Callers in plain JavaScript have no compiler that checks it. */
+const KINDS = {
+  any: { wanted: "a value", fits: () => true },
+  text: { wanted: "a text", fits: isText },
+  textOrNull: { wanted: "a text or null", fits: (value) => value === null || isText(value) },
+  path: { wanted: "a path", fits: (value) => isText(value) && value !== "" && !value.includes("\0") },
+  texts: { wanted: "a list of texts", fits: (value) => Array.isArray(value) && value.every(isText) },
+  list: { wanted: "a list", fits: (value) => Array.isArray(value) },
+  flag: { wanted: "true or false", fits: (value) => typeof value === "boolean" },
+  count: { wanted: "a whole number from 0", fits: isCount },
+  amount: { wanted: "a number from 0", fits: isAmount },
+  amountOrNull: { wanted: "a number from 0, or null", fits: (value) => value === null || isAmount(value) },
+  number: { wanted: "a finite number", fits: Number.isFinite },
+  object: { wanted: "an object", fits: isObject },
+  function: { wanted: "a function", fits: (value) => typeof value === "function" },
+  signal: { wanted: "an AbortSignal", fits: (value) => value instanceof AbortSignal },
+} satisfies Readonly<Record<string, { readonly wanted: string; readonly fits: (value: unknown) => boolean }>>;
+
+export type ArgumentKind = keyof typeof KINDS;
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}
+
+function isAmount(value: unknown): boolean {
+  return Number.isFinite(value) && Number(value) >= 0;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Throws USAGE if the argument is absent or of another kind. */
+export function checkArgument(call: string, name: string, value: unknown, kind: ArgumentKind): void {
+  const { wanted, fits } = KINDS[kind];
+  if (fits(value)) return;
+  throw usageError(`${call} cannot use ${describeValue(value)} for ${name}`, `Give ${wanted}.`);
+}
 
 /**
  * Rejects unknown options with USAGE and the nearest known name. Otherwise `save({ value: … })` would silently drop what the caller meant
- * to keep.
+ * to keep. Rejects options of the wrong kind, too: `open({ readOnly: "yes" })` must not open the store for writing.
  */
-export function checkOptions(call: string, given: object, known: readonly string[]): void {
-  for (const name of Object.keys(given)) {
-    if (known.includes(name)) continue;
-    const [guess] = nearest(name, known);
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${call} has no option "${name}"`,
-      hint: guess === undefined ? `Its options: ${known.join(", ")}.` : `Did you mean ${guess}?`,
-    });
+export function checkOptions(
+  call: string,
+  given: object,
+  known: readonly string[] | Readonly<Record<string, ArgumentKind>>,
+): void {
+  checkArgument(call, "its options", given, "object");
+  const kinds = isList(known) ? null : known;
+  const names = isList(known) ? known : Object.keys(known);
+  for (const [name, value] of Object.entries(given)) {
+    if (!names.includes(name)) {
+      const [guess] = nearest(name, names);
+      throw usageError(
+        `${call} has no option "${name}"`,
+        guess === undefined ? `Its options: ${names.join(", ")}.` : `Did you mean ${guess}?`,
+      );
+    }
+    if (value !== undefined) checkArgument(call, name, value, kinds?.[name] ?? "any");
   }
+}
+
+function isList(known: readonly string[] | Readonly<Record<string, ArgumentKind>>): known is readonly string[] {
+  return Array.isArray(known);
 }
 
 export function checkOneOf(call: string, name: string, value: unknown, known: readonly string[]): void {
   if (value === undefined || known.some((word) => word === value)) return;
   throw new HoldfastError({
     code: "USAGE",
-    message: `${call} cannot use ${JSON.stringify(value) ?? String(value)} for ${name}`,
+    message: `${call} cannot use ${describeValue(value)} for ${name}`,
     hint: `Use one of ${known.join(", ")}.`,
   });
 }

@@ -11,7 +11,7 @@ import { LeaseHolder } from "./hold-lease.ts";
 import type { JournalEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease, OwnerLiveness } from "./lease.ts";
-import { nearest } from "./options.ts";
+import { type ArgumentKind, checkArgument, checkOptions, nearest } from "./options.ts";
 import {
   RestoreLog,
   type RestoreReport,
@@ -73,6 +73,7 @@ export class RunHandle implements AsyncDisposable {
 
   /** What `save` would capture, without saving. */
   async planSave(params: SaveParams = {}): Promise<SavePlan> {
+    checkSave(params);
     return await this.#saver.plan(params, await this.#ownWorkspace());
   }
 
@@ -91,6 +92,7 @@ export class RunHandle implements AsyncDisposable {
 
   /** Newest first. */
   async list(query: Omit<CheckpointQuery, "run"> = {}): Promise<readonly CheckpointSummary[]> {
+    checkOptions("list", query, LIST_OPTIONS);
     return await this.#adapters.store.listCheckpoints({ ...query, run: this.id });
   }
 
@@ -100,10 +102,12 @@ export class RunHandle implements AsyncDisposable {
   }
 
   log(query: { readonly after?: number; readonly limit?: number } = {}): AsyncIterable<JournalEntry> {
+    checkOptions("log", query, { after: "count", limit: "count" });
     return this.#adapters.store.readJournal({ ...query, run: this.id });
   }
 
   watch(signal: AbortSignal): AsyncIterable<JournalEntry> {
+    checkArgument("watch", "its signal", signal, "signal");
     return this.#adapters.store.watch({ run: this.id, signal });
   }
 
@@ -111,12 +115,15 @@ export class RunHandle implements AsyncDisposable {
   async tag(
     sequence: number,
     name: string,
-    { move = false, from = [] }: { readonly move?: boolean; readonly from?: readonly string[] } = {},
+    options: { readonly move?: boolean; readonly from?: readonly string[] } = {},
   ): Promise<void> {
+    checkOptions("tag", options, { move: "flag", from: "texts" });
+    const { move = false, from = [] } = options;
     await this.#adapters.store.tag({ run: this.id, sequence, name, move, from });
   }
 
   async untag(name: string): Promise<void> {
+    checkArgument("untag", "the name of a tag", name, "text");
     await this.#adapters.store.untag({ run: this.id, name });
   }
 
@@ -127,6 +134,7 @@ export class RunHandle implements AsyncDisposable {
     /** Restores only this plane; "files" may not be combined with `paths`. */
     readonly only?: RestorePlane;
   }): Promise<RunRestorePlan> {
+    checkOptions("planRestore", params, { sequence: "any", paths: "texts", only: "text" });
     const log = new RestoreLog();
     const target = await log.during("integrity", () => this.get(params.sequence));
     return await log.during("files", async () => {
@@ -158,6 +166,7 @@ export class RunHandle implements AsyncDisposable {
   }
 
   async applyRestore(plan: RunRestorePlan): Promise<RestoreReport> {
+    checkPlan("applyRestore", plan, "target");
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
     try {
       return await applyRestore({
@@ -174,11 +183,13 @@ export class RunHandle implements AsyncDisposable {
 
   /** The checkpoint that a careful engineer would go back to, with the reasons for it and against the others. Reads only. */
   async planRollback(params: { readonly pastEffects?: boolean } = {}): Promise<RollbackChoice> {
+    checkOptions("planRollback", params, { pastEffects: "flag" });
     return await findRollback(this.#adapters, { run: this.id, pastEffects: params.pastEffects ?? false });
   }
 
   /** The newest checkpoints for a user who chooses one, with later changes and effects. Reads only. */
   async preview(limit: number): Promise<readonly CheckpointPreview[]> {
+    checkArgument("preview", "the limit", limit, "count");
     return await previewCheckpoints(this.#adapters, { run: this.id, limit, workspace: await this.workspace() });
   }
 
@@ -195,11 +206,14 @@ export class RunHandle implements AsyncDisposable {
     readonly source: Checkpoint;
     readonly paths: readonly string[];
   }): Promise<CherryPickPlan> {
+    checkOptions("planCherryPick", params, { source: "object", paths: "texts" });
+    checkPlan("planCherryPick", params.source, "planes");
     const [run, newest, workspace] = await Promise.all([this.summary(), this.#saver.newest(), this.#ownWorkspace()]);
     return await planCherryPick({ ...params, adapters: this.#adapters, run, newest, workspace });
   }
 
   async applyCherryPick(plan: CherryPickPlan, options: { readonly force?: boolean } = {}): Promise<CherryPickReport> {
+    checkPlan("applyCherryPick", plan, "source");
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
     const workspace = await this.#ownWorkspace();
     if (workspace === undefined) throw new TypeError("a cherry-pick was planned without a worktree");
@@ -218,6 +232,7 @@ export class RunHandle implements AsyncDisposable {
     readonly worktree?: boolean;
     readonly labels?: JsonObject;
   }): Promise<RunHandle> {
+    checkOptions("fork", params, { sequence: "any", id: "text", worktree: "flag", labels: "object" });
     const id = await fork({
       adapters: this.#adapters,
       source: await this.get(params.sequence),
@@ -281,6 +296,19 @@ export class RunHandle implements AsyncDisposable {
       data: { run: this.id },
     });
   }
+}
+
+const LIST_OPTIONS = {
+  before: "count",
+  limit: "count",
+  trigger: "text",
+  stage: "text",
+} satisfies Readonly<Record<keyof Omit<CheckpointQuery, "run">, ArgumentKind>>;
+
+/** Throws USAGE for what is no plan or checkpoint of this library: each of them has this member. */
+function checkPlan(call: string, given: object, member: string): void {
+  checkArgument(call, "its first argument", given, "object");
+  checkArgument(call, `the ${member} of its argument`, Reflect.get(given, member), "object");
 }
 
 /** The run with exactly this id. */

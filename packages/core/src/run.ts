@@ -1,8 +1,9 @@
 // The run: its id, work, state and summary, the decision to begin or continue one, and the addresses of runs and checkpoints.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue } from "@holdfast/platform/error";
 import type { CheckpointParent } from "./checkpoint.ts";
 import type { JsonObject } from "./json.ts";
+import { checkArgument } from "./options.ts";
 
 /** Lower-case, safe in a ref, a path and a URL. This is the only allow-list at the border; all other code trusts it. */
 export const RUN_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -112,11 +113,13 @@ function stem(work: Work): string {
       if (!Number.isSafeInteger(work.number) || work.number < 1) {
         throw new HoldfastError({
           code: "USAGE",
-          message: `An issue number is a whole number from 1, not ${work.number}`,
+          message: `An issue number is a whole number from 1, not ${describeValue(work.number)}`,
+          hint: 'Give the number as in `{ kind: "issue", number: 42 }`.',
         });
       }
       return `issue-${work.number}`;
     case "task":
+      checkArgument("A task", "its text", work.text, "text");
       return slug(work.text);
     case "none":
       return "run";
@@ -259,7 +262,7 @@ type AddressAt =
 /** Throws USAGE. Every address has one spelling. */
 export function parseAddress(text: string): Address {
   // JavaScript callers of the library may pass any value.
-  if (typeof text !== "string") throw badAddress(String(text), "it is not a text");
+  if (typeof text !== "string") throw badAddress(text, "it is not a text");
   const sign = text.indexOf("@");
   const run = sign === -1 ? text : text.slice(0, sign);
   if (run === "" && sign === -1) throw badAddress(text, "it is empty");
@@ -277,7 +280,7 @@ export function checkTagName(name: string): string {
   if (why === null) return name;
   throw new HoldfastError({
     code: "USAGE",
-    message: `${JSON.stringify(name)} cannot be a tag: ${why}`,
+    message: `${describeValue(name)} cannot be a tag: ${why}`,
     hint: "Use 1 to 64 letters, digits, dots, hyphens or underscores, beginning and ending with a letter or digit.",
   });
 }
@@ -306,10 +309,10 @@ function parseAt(text: string, at: string): AddressAt {
   return { kind: "tag", name: at };
 }
 
-function badAddress(text: string, why: string): HoldfastError {
+function badAddress(text: unknown, why: string): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
-    message: `${JSON.stringify(text)} does not name a run or a checkpoint: ${why}`,
+    message: `${describeValue(text)} does not name a run or a checkpoint: ${why}`,
     hint: "Write RUN, RUN@7, RUN@latest or RUN@tag; inside a run's worktree also @7, @latest or @tag.",
   });
 }

@@ -15,7 +15,7 @@ import type { NewEntry } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { loadFrom } from "./run-session.ts";
-import { checkOptions } from "./options.ts";
+import { type ArgumentKind, checkOptions } from "./options.ts";
 import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
 import { rewoundTo } from "./state.ts";
 import { capture } from "./values.ts";
@@ -174,17 +174,17 @@ export interface SaveParams {
   readonly files?: boolean;
 }
 
-const SAVE_OPTIONS: readonly (keyof SaveParams)[] = [
-  "values",
-  "tokens",
-  "stage",
-  "iteration",
-  "score",
-  "trigger",
-  "name",
-  "planes",
-  "files",
-];
+const SAVE_OPTIONS = {
+  values: "any",
+  tokens: "object",
+  stage: "text",
+  iteration: "number",
+  score: "any",
+  trigger: "text",
+  name: "text",
+  planes: "object",
+  files: "flag",
+} satisfies Readonly<Record<keyof SaveParams, ArgumentKind>>;
 
 /** Throws USAGE for what an untyped caller may pass: an unknown option, or values that are not an object. */
 export function checkSave(params: SaveParams): void {

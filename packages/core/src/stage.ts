@@ -1,6 +1,6 @@
 // Executes a stage function with its context, ends its work when the run must stop, and provides what a stage may call.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue } from "@holdfast/platform/error";
 import { runMark } from "./adapters.ts";
 import { runAgent } from "./agent-call.ts";
 import { maskAndReport } from "./agent-result.ts";
@@ -63,8 +63,27 @@ export async function runStage<S extends JsonObject>(
   await working;
   execution.close();
   execution.checkAsked();
-  if (result === undefined) throw new TypeError(`stage ${execution.stage} returned nothing`);
+  if (!isResult(result)) throw badResult(execution.stage, result);
   return result;
+}
+
+/** A stage of plain JavaScript may forget its result. */
+function isResult<S>(result: StageResult<S> | undefined): result is StageResult<S> {
+  return (
+    typeof result === "object" &&
+    result !== null &&
+    typeof result.event === "string" &&
+    typeof result.reason === "string"
+  );
+}
+
+function badResult(stage: string, result: unknown): HoldfastError {
+  return new HoldfastError({
+    code: "WORKFLOW_INVALID",
+    message: `Stage ${stage} returned ${describeValue(result)}, which names no event and reason`,
+    hint: 'Return an event of the transition table and why, such as { event: "done", reason: "all tests pass" }. Then resume the run.',
+    data: { stage },
+  });
 }
 
 /**

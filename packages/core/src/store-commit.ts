@@ -1,6 +1,6 @@
 // Captures and validates the arguments of store methods, and folds the entries of a commit. All stores share it.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue } from "@holdfast/platform/error";
 import { type CheckpointParent, type Planes, TRIGGERS, type Trigger } from "./checkpoint.ts";
 import { EFFECT_KINDS, type Effect, checkIntent, stepEffect } from "./effects.ts";
 import { ENTRY_KINDS, type EntryKind } from "./journal.ts";
@@ -185,7 +185,7 @@ function fits({ state }: Effect, { kind, body }: Entry): boolean {
 export function checkRunId(run: unknown): string {
   if (typeof run === "string" && RUN_ID.test(run)) return run;
   throw usage(
-    `${JSON.stringify(run)} is not a run id`,
+    `${describeValue(run)} is not a run id`,
     "A run id has 1 to 63 lower-case letters, digits and inner hyphens.",
   );
 }
@@ -211,14 +211,14 @@ const COMMITTABLE: ReadonlySet<string> = new Set(ENTRY_KINDS.filter((kind) => !O
 function checkEntryKind(kind: string): void {
   if (COMMITTABLE.has(kind) || /^x\.[^\p{C}]{1,200}$/u.test(kind)) return;
   const why = OWN_KINDS.has(kind) ? "is written by the store alone" : "is not an entry kind";
-  throw usage(`${JSON.stringify(kind)} ${why}`, "Kinds of your own begin with `x.`.");
+  throw usage(`${describeValue(kind)} ${why}`, "Kinds of your own begin with `x.`.");
 }
 
 const TRIGGER_SET: ReadonlySet<string> = new Set(TRIGGERS);
 
 function checkTrigger(trigger: string): void {
   if (!TRIGGER_SET.has(trigger))
-    throw usage(`${JSON.stringify(trigger)} is not a trigger`, `One of: ${TRIGGERS.join(", ")}.`);
+    throw usage(`${describeValue(trigger)} is not a trigger`, `One of: ${TRIGGERS.join(", ")}.`);
 }
 
 /** The few facts that lists show without reading the planes. */
@@ -256,7 +256,7 @@ function checkName(name: unknown): string {
 
 export function checkSequence(sequence: unknown): number {
   if (typeof sequence === "number" && Number.isSafeInteger(sequence) && sequence >= 1) return sequence;
-  throw usage(`${JSON.stringify(sequence)} is not a checkpoint's sequence`, "Sequences are 1, 2, 3 …");
+  throw usage(`${describeValue(sequence)} is not a checkpoint's sequence`, "Sequences are 1, 2, 3 …");
 }
 
 function usage(message: string, hint: string): HoldfastError {

@@ -1,13 +1,14 @@
 // The workflow interface: how to define one, what a stage function may call through its context, and the fence around text from outside.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue } from "@holdfast/platform/error";
 import type { AgentUsage, FailureCause } from "./agent.ts";
 import type { ExecutionConfig, GitPath, InputsPlane, IssueSnapshot, Skipped, Trigger } from "./checkpoint.ts";
 import type { Lookup } from "./effects.ts";
 import type { Freshness } from "./findings.ts";
 import type { GraphEvent, GraphView } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
-import { type Json, type JsonObject, sha256 } from "./json.ts";
+import { type Json, type JsonObject, isRecord, sha256 } from "./json.ts";
+import { checkArgument } from "./options.ts";
 import type { Amounts, Position } from "./position.ts";
 import type { Run, WaitingFor } from "./run.ts";
 import { type Pair, type StageResult, type TransitionTable, type WorkflowShape, checkWorkflow } from "./transitions.ts";
@@ -63,20 +64,27 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
 
 /** A workflow may come from plain JavaScript, where no compiler has checked its fields. */
 function checkFields<S extends JsonObject>(params: Readonly<Partial<WorkflowParams<S>>>): void {
-  const { name, initialState } = params;
+  checkArgument("defineWorkflow", "its definition", params, "object");
+  const { name, initialState, events = [], required = [] } = params;
   const problems = [
     ...(["stages", "transitions", "ends"] as const)
-      .filter((field) => typeof params[field] !== "object")
+      .filter((field) => !isRecord(params[field]))
       .map((field) => `${field} is not an object`),
+    ...(isTexts(events) ? [] : ["events is not a list of texts"]),
+    ...(Array.isArray(required) && required.every(isTexts) ? [] : ["required is not a list of pairs"]),
     ...(typeof initialState === "function" ? [] : ["initialState is not a function"]),
   ];
   if (problems.length === 0) return;
   throw new HoldfastError({
     code: "WORKFLOW_INVALID",
-    message: `Workflow ${JSON.stringify(name)} lacks required fields: ${problems.join("; ")}`,
+    message: `Workflow ${describeValue(name)} lacks required fields: ${problems.join("; ")}`,
     hint: "defineWorkflow needs name, initial, stages, transitions, ends and initialState, for example `initialState: () => ({})`.",
     data: { problems },
   });
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === "string");
 }
 
 function shapeOf<S extends JsonObject>(params: WorkflowParams<S>): WorkflowShape {

@@ -42,6 +42,15 @@ describe("doctor judges its observations", () => {
     expect(line(out)).toMatchObject({ level: "warn", detail: "0.166.0, Codex is not logged in", fix: "Log in." });
   });
 
+  test("without any agent that is ready, not all checks passed", () => {
+    expect(levelOf({}, "agents")).toBeUndefined();
+    for (const probe of [gone, out]) {
+      const agents = [{ name: "codex", probe }];
+      expect(levelOf({ agents }, "agents")).toMatchObject({ level: "warn", fix: expect.stringContaining("command:") });
+      expect(diagnose({ ...fine, agents }).ok).toBe(true);
+    }
+  });
+
   test.each([
     [{ git: null }, "git", "fail"],
     [{ git: "git version 2.30.1" }, "git", "fail"],

@@ -78,6 +78,7 @@ export function diagnose(seen: Observations): DoctorReport {
       fix: `Finish it with \`holdfast restore ${target}\`; the files from before it are in a checkpoint, see \`holdfast list ${run}\`.`,
     })),
     ...seen.agents.map(checkAgent),
+    ...checkAnyAgent(seen.agents),
     checkForge(seen),
   ];
   if (seen.danglingRefs > 0) {
@@ -170,6 +171,13 @@ function checkAgent({ name, probe }: Observations["agents"][number]): Check {
   if (!installed) return { name, level: "ok", detail: "not installed", fix: hint };
   const detail = [version, problem ?? "ready"].filter((part) => part !== null).join(", ");
   return { name, level: problem === null ? "ok" : "warn", detail, fix: problem === null ? null : hint };
+}
+
+/** Checkpoints need no agent, so this is not a failure. */
+function checkAnyAgent(agents: Observations["agents"]): readonly Check[] {
+  if (agents.some(({ probe }) => probe.installed && probe.problem === null)) return [];
+  const fix = "Set one up as its line says, or name any program of yours as `command:PROGRAM`; see docs/agents.md.";
+  return [{ name: "agents", level: "warn", detail: "none of these is ready; `run` and `resume` need one", fix }];
 }
 
 /** Without a login only issues and pull requests are out of reach, so this is not a failure. */

@@ -13,7 +13,7 @@ import { type GcPlan, type GcReport, applyGc, gcIsDue, planGc } from "@holdfast/
 import type { Graph } from "@holdfast/core/graph";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import { createMasking, maskValue } from "@holdfast/core/mask";
-import { checkOneOf, checkOptions } from "@holdfast/core/options";
+import { checkArgument, checkOneOf, checkOptions } from "@holdfast/core/options";
 import type { RetentionPolicy } from "@holdfast/core/retention";
 import { RUN_ID, type Run, type RunSummary, type Work, isEnded, makeRunId, parseAddress } from "@holdfast/core/run";
 import { RunHandle, resolveCheckpoint, resolveRun, runById, runsHere } from "@holdfast/core/run-handle";
@@ -31,8 +31,8 @@ import { type CompareWork, type Comparison, compareRuns } from "./compare-runs.t
 import { type FindTarget, type FoundRuns, findRuns } from "./find-run.ts";
 import type { GraphPicture } from "./graph-view.ts";
 import type { ImportExport } from "./interop/import-export.ts";
-import type { StartParams } from "./plan-start.ts";
-import type { ResumeParams } from "./resume-request.ts";
+import { type StartParams, checkStart } from "./plan-start.ts";
+import { type ResumeParams, checkResumeParams } from "./resume-request.ts";
 import type { RunService } from "./run-service.ts";
 import { type RunDetails, isFinishing, readGraph, readStatus } from "./run-status.ts";
 import type { RunReport } from "./start-run.ts";
@@ -92,6 +92,7 @@ export class Holdfast implements AsyncDisposable {
    * nothing is done, unless `again` begins a new run.
    */
   async start(params: StartParams): Promise<RunReport> {
+    checkStart(params);
     // Mask a task as the store does: runs are matched by the stored text.
     const work = params.work.kind === "task" ? maskValue(params.work, createMasking().mask) : params.work;
     const { workflow = DEFAULT_WORKFLOW, id } = params;
@@ -110,6 +111,7 @@ export class Holdfast implements AsyncDisposable {
 
   /** Checks what changed in the meantime, then continues the run. If a change needs a decision, the outcome is "ask". */
   async resume(params: ResumeParams): Promise<RunReport> {
+    checkResumeParams(params);
     return await this.work.resume(params);
   }
 
@@ -145,12 +147,13 @@ export class Holdfast implements AsyncDisposable {
 
   /** Newest first. */
   async listRuns(query: RunQuery = {}): Promise<readonly RunSummary[]> {
+    checkOptions("listRuns", query, { limit: "count", workflow: "text" });
     return await this.store.listRuns(query);
   }
 
   /** Runs with their status, newest first. */
   async statuses(query: RunQuery = {}): Promise<readonly RunWithStatus[]> {
-    return await readStatuses(this.#adapters, () => this.store.listRuns(query), isFinishing);
+    return await readStatuses(this.#adapters, () => this.listRuns(query), isFinishing);
   }
 
   /** Runs that have not ended: running ones, then queued ones in their order, then the others; newest first. */
@@ -189,6 +192,8 @@ export class Holdfast implements AsyncDisposable {
 
   /** The runs that made a commit or a pull request. RUN_NOT_FOUND when the repository has no such commit. */
   async find(target: FindTarget): Promise<FoundRuns> {
+    checkArgument("find", "its target", target, "object");
+    checkOneOf("find", "the kind of its target", target.kind, ["commit", "pull_request"]);
     return await findRuns(this.#adapters, target);
   }
 
@@ -213,6 +218,7 @@ export class Holdfast implements AsyncDisposable {
    * executes the run. After a kill, the same call completes the undo.
    */
   async undo(address: string, effect: string): Promise<UndoReport> {
+    checkArgument("undo", "the key of the effect", effect, "text");
     const { id } = await this.resolveRun(address);
     return await undoEffect(await this.work.adapters(), { run: id, key: effect });
   }
@@ -221,6 +227,7 @@ export class Holdfast implements AsyncDisposable {
   async diff(
     params: { readonly from: string; readonly to?: string } & Pick<DiffParams, "paths" | "format" | "color">,
   ): Promise<HoldfastDiff> {
+    checkOptions("diff", params, { from: "any", to: "any", paths: "texts", format: "text", color: "any" });
     const { from, to, ...shown } = params;
     const before = await this.store.getCheckpoint(await this.resolve(from));
     const other =
@@ -232,6 +239,8 @@ export class Holdfast implements AsyncDisposable {
 
   /** Compares two or more runs as they are now, or as they were at the named checkpoints. Acquires no lease. */
   async compare(addresses: readonly string[], options: Pick<CompareWork, "paths" | "text"> = {}): Promise<Comparison> {
+    checkArgument("compare", "its addresses", addresses, "texts");
+    checkOptions("compare", options, { paths: "texts", text: "any" });
     const sides: CompareWork["sides"][number][] = [];
     for (const address of addresses) {
       // A run without any checkpoint can still be compared.
@@ -249,10 +258,14 @@ export class Holdfast implements AsyncDisposable {
   }
 
   async planGc(params: { readonly policy?: RetentionPolicy; readonly run?: string } = {}): Promise<GcPlan> {
+    checkOptions("planGc", params, { policy: "object", run: "text" });
+    if (params.policy !== undefined) checkArgument("planGc", "policy.defaultKeep", params.policy.defaultKeep, "object");
     return await planGc(this.#adapters, params);
   }
 
   async applyGc(plan: GcPlan): Promise<GcReport> {
+    checkArgument("applyGc", "its plan", plan, "object");
+    checkArgument("applyGc", "the plans of its plan", plan.plans, "list");
     return await applyGc(this.#adapters, plan);
   }
 
@@ -273,11 +286,13 @@ export class Holdfast implements AsyncDisposable {
 
   /** Checks the store and every tree that a checkpoint names. Changes nothing. */
   verify(params: { readonly run?: string; readonly signal?: AbortSignal } = {}): AsyncIterable<VerifyEvent> {
+    checkOptions("verify", params, { run: "text", signal: "signal" });
     return verifyRun(this.#adapters, params);
   }
 
   /** Quarantines damaged checkpoints so that no resume uses them, and pins checkpoints whose git ref is gone. */
   async repair(events: readonly VerifyEvent[]): Promise<readonly Repaired[]> {
+    checkArgument("repair", "its events", events, "list");
     return await repair(this.#adapters, events);
   }
 
@@ -303,7 +318,13 @@ export class Holdfast implements AsyncDisposable {
 /** Creates a run that its caller saves by hand, without a workflow. */
 async function createRun(adapters: CoreAdapters, cwd: string, params: CreateRunParams): Promise<Run> {
   const { store, workspaces } = adapters;
-  checkOptions("createRun", params, ["id", "workflow", "work", "labels", "workspace"]);
+  checkOptions("createRun", params, {
+    id: "text",
+    workflow: "text",
+    work: "object",
+    labels: "object",
+    workspace: "any",
+  });
   checkOneOf("createRun", "workspace", params.workspace, ["here", "new", "none"]);
   const work = params.work ?? { kind: "none" };
   const id = params.id ?? makeRunId({ work, random: adapters.random() });

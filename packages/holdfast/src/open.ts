@@ -9,7 +9,7 @@ import type { PriceTable } from "@holdfast/core/budget";
 import { ALL_CHECKPOINTS, type CheckpointSwitches } from "@holdfast/core/checkpoint";
 import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-policy";
 import { createMasking } from "@holdfast/core/mask";
-import { checkOptions } from "@holdfast/core/options";
+import { type ArgumentKind, checkOneOf, checkOptions } from "@holdfast/core/options";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
@@ -109,9 +109,10 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
 const AGENT_IDLE_MS = 30 * 60_000;
 const CHECKPOINT_EVERY_MS = 10 * 60_000;
 
-/** Throws USAGE for an unknown option: a misspelt option would be ignored silently. */
+/** Throws USAGE for an unknown option, which would be ignored silently, and for a value of the wrong kind. */
 function checkOpenParams(params: OpenParams): void {
   checkOptions("open", params, OPEN_OPTIONS);
+  checkOneOf("open", "mainCheckout", params.mainCheckout, ["ask", "report"]);
 }
 
 export interface OpenParams {
@@ -185,30 +186,30 @@ export interface OpenParams {
   readonly adapters?: (adapters: Adapters) => Adapters;
 }
 
-const OPEN_OPTIONS: readonly (keyof OpenParams)[] = [
-  "cwd",
-  "store",
-  "create",
-  "readOnly",
-  "pretend",
-  "retention",
-  "maxStoreBytes",
-  "maxUntrackedBytes",
-  "includeIgnored",
-  "mainCheckout",
-  "leaseWaitMs",
-  "worktrees",
-  "forge",
-  "agentIdleMs",
-  "checkpointEveryMs",
-  "checkpoints",
-  "approve",
-  "errorPolicy",
-  "prices",
-  "assumedTokens",
-  "agentArgs",
-  "agentEnv",
-  "loopLayout",
-  "loops",
-  "adapters",
-];
+const OPEN_OPTIONS = {
+  cwd: "path",
+  store: "path",
+  create: "flag",
+  readOnly: "flag",
+  pretend: "flag",
+  retention: "object",
+  maxStoreBytes: "amount",
+  maxUntrackedBytes: "amount",
+  includeIgnored: "flag",
+  mainCheckout: "text",
+  leaseWaitMs: "amount",
+  worktrees: "path",
+  forge: "object",
+  agentIdleMs: "amountOrNull",
+  checkpointEveryMs: "amountOrNull",
+  checkpoints: "object",
+  approve: "texts",
+  errorPolicy: "object",
+  prices: "object",
+  assumedTokens: "amount",
+  agentArgs: "object",
+  agentEnv: "texts",
+  loopLayout: "object",
+  loops: "object",
+  adapters: "function",
+} satisfies Readonly<Record<keyof OpenParams, ArgumentKind>>;

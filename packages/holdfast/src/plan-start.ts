@@ -10,15 +10,22 @@ import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "@holdfast/core
 import { readIssueWithComments } from "@holdfast/core/forge";
 import type { SlotRequest } from "@holdfast/core/hold-lease";
 import { type JsonObject, sha256 } from "@holdfast/core/json";
+import { type ArgumentKind, checkArgument, checkOptions } from "@holdfast/core/options";
 import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { type BeginPlan, type RunSummary, type Work, makeRunId, numberedId, planBegin } from "@holdfast/core/run";
 import type { WorkflowShape } from "@holdfast/core/transitions";
-import { canonicalJson } from "@holdfast/core/values";
+import { canonicalJson, capture } from "@holdfast/core/values";
 import type { Workflow } from "@holdfast/core/workflow";
-import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
 import { randomSeed } from "@holdfast/platform/identity";
-import { type BuiltInName, DEFAULT_WORKFLOW, type SlotSettings, loadPlugin } from "@holdfast/workflows/built-in";
+import {
+  BUILT_IN_NAMES,
+  type BuiltInName,
+  DEFAULT_WORKFLOW,
+  type SlotSettings,
+  loadPlugin,
+} from "@holdfast/workflows/built-in";
 import type { CreatedWorkflow, WorkflowPlugin } from "@holdfast/workflows/plugin";
 
 /** What a new run would be: what `--dry-run` prints and what starting the run then does. */
@@ -270,6 +277,45 @@ export interface StartParams {
   readonly seed?: number;
 }
 
+const START_OPTIONS = {
+  workflow: "any",
+  work: "object",
+  options: "object",
+  agent: "textOrNull",
+  limit: "object",
+  labels: "object",
+  id: "text",
+  again: "flag",
+  base: "textOrNull",
+  workspace: "text",
+  signal: "signal",
+  listen: "function",
+  sessionMs: "amount",
+  loopSlot: "object",
+  priority: "number",
+  mode: "text",
+  seed: "number",
+} satisfies Readonly<Record<keyof StartParams, ArgumentKind>>;
+
+/** Throws USAGE or NOT_JSON for what an untyped caller may pass. Nothing is created before. */
+export function checkStart(params: StartParams): void {
+  checkOptions("start", params, START_OPTIONS);
+  const { work, options, labels, limit, workflow } = params;
+  checkArgument("start", "work", work, "object");
+  capture({ work, options: options ?? {}, labels: labels ?? {}, limit: limit ?? {} });
+  checkWorkflowArgument("start", workflow);
+}
+
+/** Throws USAGE unless the workflow is absent, a name, or what `defineWorkflow` returned. */
+export function checkWorkflowArgument(call: string, workflow: unknown): void {
+  if (workflow === undefined || typeof workflow === "string") return;
+  if (isWorkflow(workflow)) return;
+  throw usageError(
+    `${call} cannot use ${describeValue(workflow)} for workflow`,
+    `Give what defineWorkflow returned, or one of ${BUILT_IN_NAMES.join(", ")}.`,
+  );
+}
+
 /** The workflow of a new run. Throws USAGE for options that it does not have. */
 export async function chooseWorkflow(
   adapters: Adapters,
@@ -279,7 +325,10 @@ export async function chooseWorkflow(
   if (typeof workflow !== "string") return { workflow, options };
   const plugin = await loadPlugin(workflow);
   if (plugin !== null) return plugin.create(options, adapters);
-  throw usageError(`There is no workflow ${String(workflow)}`);
+  throw usageError(
+    `There is no workflow ${describeValue(workflow)}`,
+    `Give one of ${BUILT_IN_NAMES.join(", ")}, or what defineWorkflow returned.`,
+  );
 }
 
 /** The built-in workflow of an existing run. Throws USAGE for a run of a workflow that is not built in. */

@@ -7,6 +7,7 @@ import { splitAgent } from "@holdfast/core/agent";
 import type { Checkpoint, ExecutionConfig } from "@holdfast/core/checkpoint";
 import { defaultFindingPolicy } from "@holdfast/core/findings";
 import type { JsonObject } from "@holdfast/core/json";
+import { type ArgumentKind, checkArgument, checkOptions } from "@holdfast/core/options";
 import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { type ResumeCheck, checkResume } from "@holdfast/core/resume";
@@ -26,7 +27,7 @@ import {
   planAdoption,
 } from "./interop/adopt-import.ts";
 import { placeNote, planPlace } from "./interop/adoption-place.ts";
-import { type SlotOptions, configOf, pluginOf } from "./plan-start.ts";
+import { type SlotOptions, checkWorkflowArgument, configOf, pluginOf } from "./plan-start.ts";
 import type { ResumeRequest } from "./start-run.ts";
 
 /** The caller's request to resume a run. */
@@ -58,6 +59,31 @@ export interface ResumeParams {
   readonly sessionMs?: number;
   readonly loopSlot?: SlotOptions;
   readonly priority?: number;
+}
+
+const RESUME_OPTIONS = {
+  run: "any",
+  workflow: "any",
+  answers: "object",
+  from: "count",
+  force: "flag",
+  limits: "object",
+  limit: "object",
+  agent: "text",
+  wakes: "text",
+  adopt: "object",
+  signal: "signal",
+  listen: "function",
+  sessionMs: "amount",
+  loopSlot: "object",
+  priority: "number",
+} satisfies Readonly<Record<keyof ResumeParams, ArgumentKind>>;
+
+/** Throws USAGE for what an untyped caller may pass. */
+export function checkResumeParams(params: ResumeParams): void {
+  checkOptions("resume", params, RESUME_OPTIONS);
+  checkArgument("resume", "run", params.run, "text");
+  checkWorkflowArgument("resume", params.workflow);
 }
 
 export interface ResumePreview extends ResumeCheck {

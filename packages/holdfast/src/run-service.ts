@@ -45,6 +45,7 @@ import {
   planStart,
   seedNotice,
   slotRequest,
+  checkStart,
 } from "./plan-start.ts";
 import {
   type ReplayRequest,
@@ -60,6 +61,7 @@ import {
   findPendingImport,
   planImported,
   resumeRequest,
+  checkResumeParams,
 } from "./resume-request.ts";
 import {
   type ExecuteOptions,
@@ -89,6 +91,7 @@ export class RunService {
   }
 
   async plan(params: StartParams): Promise<StartPlan> {
+    checkStart(params);
     const { mode = "default", seed } = chosenSeed(params);
     const adapters = recordAdapters(await this.adapters(), mode);
     const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
@@ -145,6 +148,7 @@ export class RunService {
 
   /** Reports what changed since the run stopped, and what a resume would do about it. */
   async preflight(params: ResumeParams): Promise<ResumePreview> {
+    checkResumeParams(params);
     const adapters = await adaptersOfRun(await this.adapters(), params.run);
     await this.#checkFiles(adapters, params.run);
     const pending = await findPendingImport(adapters, params);

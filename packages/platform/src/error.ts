@@ -1,6 +1,7 @@
 // The one error class of Holdfast, its list of codes, and the conversion of system errors into it.
 
 import { existsSync } from "node:fs";
+import { inspect } from "node:util";
 
 /** Every error code that a caller can receive. A test compares docs/errors.md with this list. */
 export const ERROR_CODES = [
@@ -89,6 +90,14 @@ export class HoldfastError extends Error {
 export function usageError(message: string, hint?: string, data: ErrorParams["data"] = {}): HoldfastError {
   return new HoldfastError({ code: "USAGE", message, ...(hint === undefined ? {} : { hint }), data });
 }
+
+/** Any value in an error message. Neither a cycle, a BigInt nor a symbol makes it fail. */
+export function describeValue(value: unknown): string {
+  const shown = typeof value === "string" ? JSON.stringify(value) : inspect(value, { depth: 0, breakLength: Infinity });
+  return shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN)}…` : shown;
+}
+
+const MAX_SHOWN = 80;
 
 /** Returns a proxy whose methods reject only with HoldfastError. Every method of `inner` must be async. */
 export function wrapMethodErrors<T extends object>(inner: T, location: string): T {

@@ -151,7 +151,9 @@ describe("a named store", () => {
     const { fails, run, runIn, write } = journey;
     for (const args of [["list"], ["show"], ["events"], ["diff"], ["verify"], ["checkpoint", "--dry-run"]]) {
       const stderr = await fails(3, ...args, "--store", "my store");
-      expect(stderr, args.join(" ")).toMatch(/^error: There is no store in \/.*my store, which --store names\n/);
+      expect(stderr, args.join(" ")).toMatch(
+        /^error: There is no store in \/.*my store, which --store names \[STORE_ABSENT\]\n/,
+      );
       expect(stderr).toContain("`holdfast --store 'my store' checkpoint` creates a store there");
     }
     expect((await runIn(".", ["list"], { env: { HOLDFAST_STORE: "typo" } })).stderr).toContain("HOLDFAST_STORE names");
@@ -166,7 +168,9 @@ describe("a named store", () => {
     expect(saved.stderr).toBe("Go back to it with: holdfast --store ../s restore r@1\n");
     expect(await fails(3, "--store", "../s", "show", "r@7")).toContain("`holdfast --store ../s list r`");
     const elsewhere = await fails(6, "list", "r");
-    expect(elsewhere).toMatch(/snapshots or worktrees of runs \(r\): the store was deleted or moved\n/);
+    expect(elsewhere).toMatch(
+      /snapshots or worktrees of runs \(r\): the store was deleted or moved \[STORE_MISSING\]\n/,
+    );
     expect(elsewhere).toContain("name the store with --store if it was moved");
   });
 });

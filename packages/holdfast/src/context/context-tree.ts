@@ -2,7 +2,7 @@
 import type { Context } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import { PROTO_KEY, canonicalJson, capture, findProtoKey, isPlainObject } from "@holdfast/core/values";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue } from "@holdfast/platform/error";
 
 /**
  * A context and its forks as one immutable value: every operation returns a new tree and leaves the old one unchanged.
@@ -193,14 +193,18 @@ function checkTokens(tokens: Tokens): Tokens {
   for (const [name, amount] of Object.entries(tokens)) {
     if (name === PROTO_KEY) throw protoKeyError("USAGE", `/${name}`);
     if (!Number.isSafeInteger(amount) || amount < 0) {
-      throw usage(`Token counts are whole numbers of 0 or more; ${JSON.stringify(name)} is ${amount}`);
+      throw usage(
+        `Token counts are whole numbers of 0 or more; ${JSON.stringify(name)} is ${describeValue(amount)}`,
+        "Give names and amounts: addTokens({ input_tokens: 100 }).",
+      );
     }
   }
   return { ...tokens };
 }
 
 function checkId(id: string): string {
-  if (id === "") throw usage("A context needs an id");
+  if (typeof id !== "string" || id === "")
+    throw usage(`A context needs an id, not ${describeValue(id)}`, 'Give it a name, such as "task-1".');
   return id;
 }
 

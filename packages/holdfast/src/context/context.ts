@@ -344,7 +344,7 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
    * the task; `LEASE_LOST` if another process has taken over its lease. Nothing is saved then.
    */
   async save(params: SaveParams): Promise<Checkpoint> {
-    checkOptions("save", params, ["values", "tokenUsage", "metadata", "after"]);
+    checkOptions("save", params, { values: "any", tokenUsage: "any", metadata: "any", after: "count" });
     const { after = 0, ...fields } = params;
     // Built for its checks and copies only; the store assigns the real version.
     const { values, tokenUsage, metadata } = new Checkpoint({ ...fields, taskId: this.taskId, version: after + 1 });

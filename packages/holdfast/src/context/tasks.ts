@@ -2,15 +2,15 @@
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import { NO_LOGS } from "@holdfast/core/agent-log";
 import type { Checkpoint as StoredCheckpoint } from "@holdfast/core/checkpoint";
-import { type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
-import { checkOptions } from "@holdfast/core/options";
+import { type JsonObject, isJsonObject, isRecord, sha256 } from "@holdfast/core/json";
+import { checkArgument, checkOptions } from "@holdfast/core/options";
 import { storeRetention } from "@holdfast/core/retention";
 import { RUN_ID, type Run, makeRunId } from "@holdfast/core/run";
 import { RunHandle } from "@holdfast/core/run-handle";
 import { type Store, allCheckpoints } from "@holdfast/core/store";
 import { IMPORT_LABEL, VERSIONS_BEFORE, isWhole, sourceDocumentOf } from "@holdfast/formats/format";
 import { systemClock } from "@holdfast/platform/clock";
-import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
 import { livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 import { findStoreDirectory } from "../open-store.ts";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
@@ -62,7 +62,8 @@ export class Tasks {
 }
 
 export async function openTasks(options: OpenOptions, taskId: string): Promise<Tasks> {
-  checkOptions("CheckpointStore.open", options, ["store", "cwd", "leaseWaitMs"]);
+  checkOptions("CheckpointStore.open", options, { store: "any", cwd: "path", leaseWaitMs: "amount" });
+  checkStoreArgument(options.store);
   const { store, ...rest } = options;
   if (store !== undefined && typeof store !== "string") {
     return new Tasks(store, { ...rest, closeStore: () => Promise.resolve() });
@@ -75,6 +76,12 @@ export async function openTasks(options: OpenOptions, taskId: string): Promise<T
   } catch (error) {
     throw toTaskError(error, taskId);
   }
+}
+
+/** A directory, or an open store. An object that is none would fail at the first save. */
+function checkStoreArgument(store: unknown): void {
+  if (store === undefined || (isRecord(store) && typeof store["getRun"] === "function")) return;
+  checkArgument("CheckpointStore.open", "store", store, "path");
 }
 
 /** Saves values only: there is no worktree to capture, so saving a context runs no git command. */
@@ -280,7 +287,7 @@ export function runIdOf(taskId: string): string {
 
 // Errors of the context library speak of tasks and versions, not of runs and sequences.
 function badTaskId(taskId: unknown): HoldfastError {
-  const shown = taskId === "" ? "An empty text" : (JSON.stringify(taskId) ?? String(taskId));
+  const shown = taskId === "" ? "An empty text" : describeValue(taskId);
   return usageError(`${shown} cannot be a task id`, 'Give the task a name of its own, such as "task-1".', { taskId });
 }
 
@@ -316,7 +323,7 @@ function noVersion(params: {
   const whole = size === newest - first + 1;
   return new HoldfastError({
     code: "CHECKPOINT_NOT_FOUND",
-    message: `Task ${JSON.stringify(taskId)} has no version ${String(version)}`,
+    message: `Task ${JSON.stringify(taskId)} has no version ${describeValue(version)}`,
     hint:
       size === 0
         ? "It has none yet: save one first."
@@ -352,7 +359,7 @@ export function notForked(child: unknown, taskId: string): HoldfastError {
 
 export function badTokens(tokens: unknown): HoldfastError {
   return usageError(
-    `Tokens are counted by name, not as ${JSON.stringify(tokens) ?? String(tokens)}`,
+    `Tokens are counted by name, not as ${describeValue(tokens)}`,
     "Give names and amounts: addTokens({ input_tokens: 100 }).",
   );
 }

@@ -67,12 +67,14 @@ describe("view", () => {
     ];
     const text = checkpointsText(summaries, PAGE);
     expect(text).toMatchInlineSnapshot(`
-    "CHECKPOINT   WHEN       TRIGGER            STAGE      SCORE  ADDED  NAME
-    fix-login@7  5 min ago  manual             implemen…         21 MB  @works befo…
-    fix-login@6  5 min ago  conflict_resolved  implemen…   82.5  512 B
-    fix-login@5  5 min ago  automatic          implemen…         512 B  \\u202etxt.e…
-    "
-  `);
+      "CHECKPOINT   WHEN       TRIGGER            STAGE     SCORE  NAME
+      fix-login@7  5 min ago  manual             impleme…         @works before the
+                                                                  big refactor of the
+                                                                  whole of the login
+      fix-login@6  5 min ago  conflict_resolved  impleme…   82.5
+      fix-login@5  5 min ago  automatic          impleme…         \\u202etxt.exe
+      "
+    `);
     for (const line of text.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(80);
     expect(checkpointsText([sampleSummary()], PAGE)).not.toMatch(/SCORE|NAME/);
   });

@@ -42,7 +42,7 @@ export function checkpointsText(checkpoints: readonly CheckpointSummary[], page:
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 2 },
     { title: "SCORE", align: "right", optional: true, expendable: 1 },
     { title: "ADDED", align: "right", expendable: 4 },
-    { title: "NAME", shrinkTo: 12, optional: true },
+    { title: "NAME", shrinkTo: 20, optional: true, wrap: true },
   ] as const;
   const rows = checkpoints.map((checkpoint): readonly Cell[] => [
     { text: checkpoint.id, style: "bold" },

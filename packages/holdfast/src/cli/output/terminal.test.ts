@@ -117,12 +117,14 @@ describe("error text", () => {
       "Wait until it has ended, or end it: `holdfast stop issue-42 --store /srv/stores/shop`, then try again.";
     expect(errorText(error, hint, PAGE)).toMatchInlineSnapshot(`
     "error: Run issue-42 is held by holdfast run issue-42 (pid 4711 on laptop), which
-           has been alive until just now
+           has been alive until just now [LEASE_HELD]
     hint:  Wait until it has ended, or end it:
            \`holdfast stop issue-42 --store /srv/stores/shop\`, then try again.
     "
   `);
-    expect(errorText(error, hint, { ...PAGE, terminal: false })).toBe(`error: ${error.message}\nhint:  ${hint}\n`);
+    expect(errorText(error, hint, { ...PAGE, terminal: false })).toBe(
+      `error: ${error.message} [LEASE_HELD]\nhint:  ${hint}\n`,
+    );
   });
 
   test("lines keep their own indent when they are wrapped", () => {
@@ -134,7 +136,7 @@ describe("error text", () => {
 
   test("a message of several lines stays one, below its beginning, and cannot move the cursor", () => {
     const error = new HoldfastError({ code: "GIT_FAILED", message: "git said:\nremote: no\x1b[2J\n" });
-    expect(errorText(error, null, PAGE)).toBe("error: git said:\n       remote: no\\x1b[2J\n");
+    expect(errorText(error, null, PAGE)).toBe("error: git said:\n       remote: no\\x1b[2J [GIT_FAILED]\n");
   });
 
   test("a message that quotes an argument or git cannot show a hint or an error of its own", () => {
@@ -144,6 +146,6 @@ describe("error text", () => {
       expect.stringMatching(/^error: There is no run x; hint: /),
       "hint:  See `holdfast list`.",
     ]);
-    expect(text).toContain("\n         - a list stays a list\n");
+    expect(text).toContain("\n         - a list stays a list [RUN_NOT_FOUND]\n");
   });
 });

@@ -113,10 +113,14 @@ export function toHoldfastError(thrown: unknown): HoldfastError {
   });
 }
 
-/** The user wanted the interruption, so it is shown without "error:" and without colour. */
+/**
+ * The user wanted the interruption, so it is shown without "error:" and without colour. The code is for docs/errors.md;
+ * for a wrong call the message says all that the page does.
+ */
 export function errorText(error: HoldfastError, hint: string | null, page: Page): string {
   if (error.code === "INTERRUPTED") return `${escapeText(error.message)}\n`;
-  const [first = "", ...more] = wrapLines(escapeLines(ownLines(error.message.trim())), page);
+  const code = error.code === "USAGE" ? "" : ` [${error.code}]`;
+  const [first = "", ...more] = wrapLines(`${escapeLines(ownLines(error.message.trim()))}${code}`, page);
   const lines = [`${paint(page, "red", "error:")} ${first}`, ...more.map((line) => `       ${line}`)];
   const excerpt = error.data["excerpt"];
   if (typeof excerpt === "string")

@@ -1,0 +1,174 @@
+import { join } from "node:path";
+import { defineWorkflow } from "@holdfast/core/workflow";
+import { HoldfastError } from "@holdfast/platform/error";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CheckpointStore, Context } from "./context/index.ts";
+import type { Holdfast } from "./holdfast.ts";
+import { type OpenParams, openHoldfast } from "./open.ts";
+
+const workflow = defineWorkflow({
+  name: "one-step",
+  initial: "work",
+  stages: { work: async () => ({ event: "worked", reason: "hello" }) },
+  transitions: { work: { worked: "done" } },
+  ends: { done: "done" },
+  initialState: () => ({}),
+});
+
+/** Values that plain JavaScript can pass where the types ask for something else. */
+const cyclic: Record<string, unknown> = {};
+cyclic["self"] = cyclic;
+const WRONG: readonly unknown[] = [
+  null,
+  Number.NaN,
+  -1,
+  1.5,
+  10n,
+  Symbol("s"),
+  () => 1,
+  cyclic,
+  Object.create(null),
+  new Map(),
+  new Date(0),
+  "a\0b",
+];
+const noText = (value: unknown): boolean => typeof value !== "string";
+const noFunction = (value: unknown): boolean => typeof value !== "function";
+const noNullOrText = (value: unknown): boolean => noText(value) && value !== null;
+const noObject = (value: unknown): boolean => typeof value !== "object" || value === null;
+const noAmount = (value: unknown): boolean => value !== 1.5;
+const all = (): boolean => true;
+
+const cleanUps: (() => void)[] = [];
+const directory = scratchDirectory((dispose) => void cleanUps.push(dispose));
+let holdfast: Holdfast;
+
+beforeAll(async () => {
+  holdfast = await openHoldfast({ cwd: directory, store: join(directory, "store") });
+  const run = await holdfast.createRun({ id: "base" });
+  await run.save({ values: { page: 1 } });
+});
+afterAll(async () => {
+  await holdfast.close();
+  for (const cleanUp of cleanUps) cleanUp();
+});
+
+/** What an untyped caller does. Each row: the call, which of the values are wrong for it, the call itself. */
+type Call = (value: never) => unknown;
+const openWith = (name: keyof OpenParams) => async (value: never) => {
+  const store = join(directory, "other");
+  await using other = await openHoldfast({ cwd: directory, store, [name]: value });
+  return other;
+};
+const onRun = async () => await holdfast.run("base");
+let count = 0;
+const begin = (changes: object) =>
+  holdfast.start({ workflow, work: { kind: "none" }, id: `begun-${(count += 1)}`, ...changes });
+
+const CALLS: Readonly<Record<string, readonly [(value: unknown) => boolean, Call]>> = {
+  "open()": [(value) => noObject(value), (value) => openHoldfast(value)],
+  "open cwd": [all, openWith("cwd")],
+  "open store": [all, openWith("store")],
+  "open create": [all, openWith("create")],
+  "open readOnly": [all, openWith("readOnly")],
+  "open leaseWaitMs": [noAmount, openWith("leaseWaitMs")],
+  "open adapters": [noFunction, openWith("adapters")],
+  "open loops": [noObject, openWith("loops")],
+  "createRun()": [noObject, (value) => holdfast.createRun(value)],
+  "createRun id": [all, (value) => holdfast.createRun({ id: value })],
+  "createRun workspace": [all, (value) => holdfast.createRun({ workspace: value })],
+  "createRun labels": [noObject, (value) => holdfast.createRun({ labels: value })],
+  "createRun issue": [all, (value) => holdfast.createRun({ work: { kind: "issue", number: value } })],
+  "createRun task": [noText, (value) => holdfast.createRun({ work: { kind: "task", text: value } })],
+  "run()": [all, (value) => holdfast.run(value)],
+  "resolve()": [all, (value) => holdfast.resolve(value)],
+  "listRuns()": [noObject, (value) => holdfast.listRuns(value)],
+  "listRuns limit": [all, (value) => holdfast.listRuns({ limit: value })],
+  "listRuns workflow": [noText, (value) => holdfast.listRuns({ workflow: value })],
+  "diff()": [noObject, (value) => holdfast.diff(value)],
+  "compare()": [all, (value) => holdfast.compare(value)],
+  "planGc policy": [noObject, (value) => holdfast.planGc({ policy: value })],
+  "applyGc()": [noObject, (value) => holdfast.applyGc(value)],
+  "repair()": [all, (value) => holdfast.repair(value)],
+  "find()": [noObject, (value) => holdfast.find(value)],
+  "undo effect": [all, (value) => holdfast.undo("base", value)],
+  "verify()": [noObject, async (value) => await Array.fromAsync(holdfast.verify(value))],
+  "save()": [noObject, async (value) => (await onRun()).save(value)],
+  "save trigger": [all, async (value) => (await onRun()).save({ trigger: value })],
+  "get()": [all, async (value) => (await onRun()).get(value)],
+  "list limit": [all, async (value) => (await onRun()).list({ limit: value })],
+  "list stage": [noText, async (value) => (await onRun()).list({ stage: value })],
+  "log after": [all, async (value) => Array.fromAsync((await onRun()).log({ after: value }))],
+  "watch()": [all, async (value) => Array.fromAsync((await onRun()).watch(value))],
+  "tag name": [all, async (value) => (await onRun()).tag(1, value)],
+  "tag from": [all, async (value) => (await onRun()).tag(1, "t", { from: value })],
+  "planRestore()": [noObject, async (value) => (await onRun()).planRestore(value)],
+  "applyRestore()": [noObject, async (value) => (await onRun()).applyRestore(value)],
+  "preview()": [all, async (value) => (await onRun()).preview(value)],
+  "fork()": [noObject, async (value) => (await onRun()).fork(value)],
+  "fork id": [all, async (value) => (await onRun()).fork({ sequence: 1, id: value })],
+  "start()": [noObject, (value) => holdfast.start(value)],
+  "start workflow": [all, (value) => begin({ workflow: value })],
+  "start work": [noObject, (value) => begin({ work: value })],
+  "start agent": [noNullOrText, (value) => begin({ agent: value })],
+  "start signal": [all, (value) => begin({ signal: value })],
+  "start labels": [noObject, (value) => begin({ labels: value })],
+  "start options": [noObject, (value) => begin({ options: value })],
+  "start limit": [noObject, (value) => begin({ limit: value })],
+  "the result of a stage": [all, (value) => begin({ workflow: withStage(async () => value) })],
+  "resume()": [noObject, (value) => holdfast.resume(value)],
+  "resume run": [all, (value) => holdfast.resume({ run: value, workflow })],
+  "defineWorkflow()": [noObject, (value) => defineWorkflow(value)],
+  "defineWorkflow events": [all, (value) => defineWorkflow({ ...given, events: value })],
+  "defineWorkflow required": [all, (value) => defineWorkflow({ ...given, required: value })],
+  "CheckpointStore.open()": [noText, (value) => CheckpointStore.inMemory(value)],
+  "CheckpointStore.open store": [all, (value) => CheckpointStore.open("t", { store: value })],
+  "new Context()": [noText, (value) => new Context(value)],
+  "Context.addTokens": [all, (value) => new Context("t").addTokens({ input_tokens: value })],
+  "Context.restore": [all, (value) => Context.restore(value)],
+  "context.fork": [noText, (value) => new Context("t").fork(value)],
+};
+
+function withStage(work: () => Promise<never>): ReturnType<typeof defineWorkflow> {
+  return defineWorkflow({ ...given, stages: { work } });
+}
+
+const given = {
+  name: "w",
+  initial: "work",
+  stages: { work: async () => ({ event: "worked", reason: "hello" }) },
+  transitions: { work: { worked: "done" } },
+  ends: { done: "done" },
+  initialState: () => ({}),
+} as const;
+
+describe("a wrong argument is a HoldfastError with a hint", () => {
+  test.for(Object.entries(CALLS))("%s", async ([name, [isWrong, call]]) => {
+    for (const value of WRONG.filter(isWrong)) {
+      const error = await thrownBy(() => call(value as never));
+      expect.soft(error, `${name} of ${describeKind(value)}`).toBeInstanceOf(HoldfastError);
+      if (!(error instanceof HoldfastError)) continue;
+      expect.soft(error.code, error.message).not.toBe("INTERNAL");
+      expect.soft(error.hint, error.message).toBeTypeOf("string");
+    }
+  });
+
+  test("and a wrong call creates no run", async () => {
+    const created = (await holdfast.listRuns()).filter((run) => run.workflow !== given.name);
+    expect(created.map(({ id }) => id)).toEqual(["base"]);
+  });
+});
+
+function describeKind(value: unknown): string {
+  return value === null ? "null" : typeof value === "object" ? "an object" : String(value);
+}
+
+async function thrownBy(call: () => unknown): Promise<unknown> {
+  try {
+    await call();
+    return "nothing was thrown";
+  } catch (error) {
+    return error;
+  }
+}
