@@ -1,6 +1,8 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { join } from "node:path";
+import type { Adapters } from "@holdfast/core/adapters";
 import { defineWorkflow } from "@holdfast/core/workflow";
+import { createBenchAgent } from "@holdfast/test-support/core/work-bench";
 import { createTestRepository } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { expect, onTestFinished, test } from "vitest";
@@ -25,6 +27,60 @@ test("in a repository the count sees git", async () => {
   const repository = createTestRepository();
   onTestFinished(() => repository.dispose());
   expect(await countedRun(repository.root)).toBeGreaterThan(0);
+});
+
+const CALL = { role: "impl", prompt: "do it", model: null, yolo: false, changesFiles: false };
+
+/** Calls its agent before and after a question. */
+const threeCalls = defineWorkflow({
+  name: "three-calls",
+  initial: "work",
+  stages: {
+    work: async ({ agent, decide }) => {
+      await agent({ ...CALL, name: "one" });
+      await decide({ name: "look", question: "Continue?", options: ["yes"] });
+      await agent({ ...CALL, name: "two" });
+      await agent({ ...CALL, name: "three" });
+      return { event: "worked", reason: "all three" };
+    },
+  },
+  transitions: { work: { worked: "done" } },
+  ends: { done: "done" },
+  initialState: () => ({}),
+});
+
+test("the library refuses a limit on money with an agent of unknown price, and creates no run", async () => {
+  const cwd = scratchDirectory(onTestFinished);
+  await using holdfast = await openHoldfast({ cwd, store: join(cwd, "store") });
+  const work = { kind: "none" } as const;
+  const start = holdfast.start({ workflow: threeCalls, work, agent: "command:cat", limit: { microUsd: 1 } });
+  await expect(start).rejects.toMatchObject({ code: "NEEDS_DECISION", hint: expect.stringContaining("prices: {") });
+  expect(await holdfast.listRuns()).toEqual([]);
+});
+
+test("a fork starts with the usage of its parent up to the fork, and each counts its own after that", async () => {
+  const repository = createTestRepository();
+  onTestFinished(() => repository.dispose());
+  const usage = { inputTokens: 4, outputTokens: 0, microUsd: 1 };
+  const counting = createBenchAgent("counting", () => ({ usage }));
+  const adapters = (given: Adapters): Adapters => ({ ...given, agent: () => counting });
+  await using holdfast = await openHoldfast({ cwd: repository.root, adapters });
+  const spent = async (run: string) => (await holdfast.store.latest(run))?.planes.position.budget.spent.tokens;
+  const given = { workflow: threeCalls, work: { kind: "none" }, agent: "command:cat" } as const;
+  await holdfast.start({ ...given, id: "first", limit: { tokens: 8 } });
+  {
+    await using handle = await holdfast.run("first");
+    await handle.save({});
+    await handle.fork({ sequence: (await handle.latest())?.sequence ?? 0, id: "second" });
+  }
+  expect([await spent("first"), await spent("second")]).toEqual([4, 4]);
+  for (const run of ["first", "second"]) {
+    if (run === "second") await holdfast.resume({ run, workflow: threeCalls });
+    await holdfast.work.approve({ run, answer: "yes", by: "tester" });
+    const { outcome } = await holdfast.resume({ run, workflow: threeCalls });
+    expect(outcome).toMatchObject({ kind: "waiting", for: "budget" });
+    expect([await spent("first"), await spent("second")]).toEqual([8, run === "first" ? 4 : 8]);
+  }
 });
 
 /** Runs the workflow in this folder and returns the number of processes that were started. */

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import fc from "fast-check";
+import { HoldfastError } from "@holdfast/platform/error";
 import { afterAll, expect, test } from "vitest";
 import { ImplState, loadCheckpoint, saveCheckpoint } from "../index.ts";
 
@@ -75,7 +76,9 @@ test.each([
 ])("a file that is %s is refused with %s", async (name, text, code) => {
   const path = join(root, `${name}.json`);
   if (text !== null) writeFileSync(path, text);
-  await expect(loadCheckpoint(path)).rejects.toMatchObject({ code, message: expect.stringContaining(path) });
+  const error = await loadCheckpoint(path).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(HoldfastError);
+  expect(error).toMatchObject({ code, message: expect.stringContaining(path), hint: expect.any(String) });
 });
 
 test("a directory is neither loaded nor overwritten", async () => {

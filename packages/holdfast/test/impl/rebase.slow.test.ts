@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
+import type { JsonObject } from "@holdfast/core/json";
 import { finish, pass } from "./answers.ts";
 import { makeBench } from "./bench.ts";
 import type { Answer, Bench } from "./bench.ts";
@@ -11,10 +12,15 @@ const HEAD = "holdfast/issue-1-bench";
 
 /** CI that moves the base while it checks the first commit: the branch has been pushed by then. */
 async function withMovingBase(
-  params: { readonly answers: readonly Answer[]; readonly path: string; readonly text: string },
+  params: {
+    readonly answers: readonly Answer[];
+    readonly path: string;
+    readonly text: string;
+    readonly options?: JsonObject;
+  },
   use: (bench: Bench) => Promise<void>,
 ): Promise<void> {
-  const options = { waitForCi: true, ci: { rebaseWhenBehind: true } };
+  const options = { waitForCi: true, ci: { rebaseWhenBehind: true }, ...params.options };
   await using bench = await makeBench({ answers: params.answers, options });
   const ci = await bench.moveBaseOnce(params.path, params.text);
   await writeFile(join(bench.root, "remote.git/holdfast-forge/forge.yaml"), `ci: ${JSON.stringify(ci)}\n`);
@@ -34,6 +40,22 @@ describe("the base moves after the branch was pushed", () => {
       expect(await bench.git("remote", "merge-base", "main", HEAD)).toBe(base);
       expect((await bench.state()).base?.commit).toBe(base);
       expect((await bench.planes()).position).toMatchObject({ iteration: 1, attempts: { rebase: 1 } });
+    });
+  });
+
+  test("afterRebase: impl, as in the seed: another iteration on the new base, and one pull request", async () => {
+    const answers = [finish({ iteration: 1 }), finish({ iteration: 2, text: "hello again\n" }), pass];
+    const options = { afterRebase: "impl" };
+    await withMovingBase({ answers, path: "other.txt", text: "other\n", options }, async (bench) => {
+      expect(await bench.work()).toMatchObject({ kind: "done" });
+      expect((await bench.trail()).join(" ")).toContain(
+        "rebase:rebase_ok impl:impl_done review:review_pass pr:pr_pass",
+      );
+      expect(await bench.pulls()).toBe(1);
+      expect(await bench.git("remote", "show", `${HEAD}:greeting.txt`)).toBe("hello again");
+      const base = await bench.git("remote", "rev-parse", "main");
+      expect(await bench.git("remote", "merge-base", "main", HEAD)).toBe(base);
+      expect((await bench.planes()).position).toMatchObject({ iteration: 2, attempts: { rebase: 1 } });
     });
   });
 
