@@ -21,6 +21,11 @@ export function isJsonObject(value: Json | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** The object, or an empty one if the value is missing or has another type. */
+export function asJsonObject(value: Json | undefined): JsonObject {
+  return isJsonObject(value) ? value : {};
+}
+
 /** Lower-case hex SHA-256. */
 export type Digest = string;
 

@@ -9,7 +9,7 @@ import {
   positionShape,
 } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
-import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { type Json, type JsonObject, asJsonObject, isJsonObject } from "@holdfast/core/json";
 import { NO_ATTEMPT, type Position } from "@holdfast/core/position";
 import type { HoldfastError } from "@holdfast/platform/error";
 import {
@@ -393,7 +393,7 @@ function withoutStale(checkpoint: ExternalCheckpoint, before: ExternalCheckpoint
   const stepped = moved || !sameGraph(position.graph, was.position.graph);
   const stale = (name: string): boolean => sameJson(extensions[name] ?? null, was.extensions[name] ?? null);
   const { recovery, crunch, ...rest } = extensions;
-  const { phase_started_at: _, current_state_label: __, ...kept } = objectIn(extensions, "crunch");
+  const { phase_started_at: _, current_state_label: __, ...kept } = asJsonObject(field(extensions, "crunch"));
   const own = moved && stale("crunch") ? kept : crunch;
   const pruned: JsonObject = {
     ...rest,
@@ -413,7 +413,7 @@ function sameGraph(one: Graph | null, other: Graph | null): boolean {
 function viewOf(checkpoint: ExternalCheckpoint): { readonly view: JsonObject; readonly losses: readonly Loss[] } {
   const { planes, work, createdAt, described } = checkpoint;
   const { position, inputs, extensions } = planes;
-  const own = objectIn(extensions, "crunch");
+  const own = asJsonObject(field(extensions, "crunch"));
   const number = work.kind === "issue" ? work.number : (inputs.issue?.number ?? null);
   const { fitted, losses } = fit(
     {
@@ -520,11 +520,6 @@ function branchOf(files: FilesPlane | null): string | null {
 
 function changedFiles(checkpoint: ExternalCheckpoint): Json {
   return (checkpoint.planes.files?.artifacts ?? []).map(({ path, status }) => ({ path, status, staged: false }));
-}
-
-function objectIn(object: JsonObject, key: string): JsonObject {
-  const value = field(object, key);
-  return isJsonObject(value) ? value : {};
 }
 
 export type DecodeCrunch = (file: ExternalFile) => Decoded;

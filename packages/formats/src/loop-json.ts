@@ -7,7 +7,7 @@ import {
   type Trigger,
   emptyPlanes,
 } from "@holdfast/core/checkpoint";
-import { type Json, type JsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
+import { type Json, type JsonObject, asJsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type LossReasons, listLosses, parseIsoTime, patchDocument, withoutProtoKeys } from "./document.ts";
@@ -212,13 +212,13 @@ function toDocument(checkpoint: ExternalCheckpoint, original: LoopDocument | nul
           before: viewOf(toCheckpoint(original), { isFresh: false }),
           after: viewOf(checkpoint, { isFresh: false }),
         });
-  return { ...document, metadata: { ...objectIn(document, "metadata"), schema_version: "2.0" } };
+  return { ...document, metadata: { ...asJsonObject(document["metadata"]), schema_version: "2.0" } };
 }
 
 /** Everything that the format can express about a checkpoint. A new document omits empty fields and defaults. */
 function viewOf(checkpoint: ExternalCheckpoint, { isFresh }: { readonly isFresh: boolean }): JsonObject {
   const { position, context, files, config } = checkpoint.planes;
-  const kept = objectIn(checkpoint.planes.extensions, LOOP_EXTENSION);
+  const kept = asJsonObject(checkpoint.planes.extensions[LOOP_EXTENSION]);
   const filled = <T extends object>(value: T): T | undefined =>
     isFresh && Object.keys(value).length === 0 ? undefined : value;
   const unless = <T extends Json>(byDefault: T, value: T): T | undefined =>
@@ -262,7 +262,7 @@ function viewOf(checkpoint: ExternalCheckpoint, { isFresh }: { readonly isFresh:
       }),
     ),
     // The compression determines the file name. New checkpoints use the format's default.
-    metadata: { ...(isFresh ? { compression: "gzip" } : {}), ...objectIn(kept, "metadata") },
+    metadata: { ...(isFresh ? { compression: "gzip" } : {}), ...asJsonObject(kept["metadata"]) },
   });
 }
 
@@ -280,11 +280,6 @@ function defined(fields: Readonly<Record<string, Json | undefined>>): JsonObject
   return Object.fromEntries(
     Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])),
   );
-}
-
-function objectIn(object: JsonObject, key: string): JsonObject {
-  const value = object[key];
-  return isJsonObject(value) ? value : {};
 }
 
 /**

@@ -25,3 +25,14 @@ export async function makeRepository(params: {
   await git("push", "-q", "-u", "origin", "main");
   await git("remote", "set-head", "origin", "main");
 }
+
+/** Pushes empty commits with these subjects to the base branch. */
+export async function commitToBase(git: BenchGit<"clone">, subjects: readonly string[]): Promise<void> {
+  for (const subject of subjects) await git("clone", "commit", "-q", "--allow-empty", "-m", subject);
+  await git("clone", "push", "-q", "origin", "main");
+}
+
+/** The history of a repository with conventional commits, and its template for pull requests. */
+export const CONVENTIONAL = ["feat: a", "fix(core): b", "docs: c", "chore: d", "Revert 1", "Revert 2", "Revert 3"];
+export const TEMPLATE =
+  "<!-- Read me -->\n## Summary\nDescribe it.\n\n## Tests\n\n## Checklist\n- [ ] I agree, @everyone, closes #7\n";

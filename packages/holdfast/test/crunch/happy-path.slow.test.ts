@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { PASS, settings } from "./answers.ts";
+import { CONVENTIONAL, TEMPLATE, commitToBase } from "../bench/make-repository.ts";
 import { makeBench } from "./bench.ts";
 
 test("an issue goes through every phase to a pull request, with one state label at a time, and its record replays", async () => {
@@ -8,7 +9,9 @@ test("an issue goes through every phase to a pull request, with one state label 
     options: settings(),
     issue: { labels: ["type:bug", "urgent"] },
     mode: "logged",
+    files: { "readme.md": "hello\n", ".github/pull_request_template.md": TEMPLATE },
   });
+  await commitToBase(bench.git, CONVENTIONAL);
   const outcome = await bench.work();
   expect(outcome).toMatchObject({ kind: "done" });
   expect(await bench.trail()).toEqual([
@@ -21,8 +24,15 @@ test("an issue goes through every phase to a pull request, with one state label 
   ]);
   expect(await bench.labels()).toEqual(["type:bug", "urgent", "state:ready-to-merge"]);
   const branch = "fix/issue-1-add-a-greeting";
-  expect(await bench.git("remote", "ls-tree", "-r", "--name-only", branch)).toBe("docs.md\ngreeting.txt\nreadme.md");
-  expect(await bench.forge.findPullRequest(branch)).toMatchObject({ state: "open", title: "Add a greeting" });
+  expect(await bench.git("remote", "ls-tree", "-r", "--name-only", branch)).toBe(
+    ".github/pull_request_template.md\ndocs.md\ngreeting.txt\nreadme.md",
+  );
+  const pull = await bench.forge.findPullRequest(branch);
+  expect(pull).toMatchObject({ state: "open", title: "fix: add a greeting" });
+  expect(pull?.body).toMatch(
+    /^## Summary\n\n## What the team did\n\n- enrich, [^]*\n\n## Tests\n\n- Holdfast ran no tests: [^\n]*\n\n## Checklist\n\n- \[ \] I agree, [^]*\n\nCloses #1\n/,
+  );
+  expect(pull?.body).not.toMatch(/@everyone|closes #7|Describe it/);
   const state = await bench.state();
   expect(state.outputs.map(({ phase, node }) => `${phase}/${node}`)).toEqual([
     "enrich/spec",

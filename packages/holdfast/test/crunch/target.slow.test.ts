@@ -122,6 +122,8 @@ test("with the target done it waits for the merge; then the issue is done, and t
   });
   expect(await bench.work()).toMatchObject({ kind: "waiting" });
   const pull = await bench.forge.findPullRequest("feature/issue-1-add-a-greeting");
+  // A history without a form gives a plain title.
+  expect(pull?.title).toBe("Add a greeting");
   await bench.forge.mergePullRequest(pull?.number ?? 0, { head: pull?.headCommit ?? "" });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   expect(await bench.labels()).toEqual(["domain:api", "state:done"]);

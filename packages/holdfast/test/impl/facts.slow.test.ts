@@ -2,16 +2,10 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { finish, pass } from "./answers.ts";
-import { type Bench, makeBench } from "./bench.ts";
+import { CONVENTIONAL, TEMPLATE, commitToBase } from "../bench/make-repository.ts";
+import { makeBench } from "./bench.ts";
 
 const HEAD = "holdfast/issue-1-bench";
-const TEMPLATE =
-  "<!-- Read me -->\n## Summary\nDescribe it.\n\n## Tests\n\n## Checklist\n- [ ] I agree, @everyone, closes #7\n";
-
-async function commitToBase(bench: Bench, subjects: readonly string[]): Promise<void> {
-  for (const subject of subjects) await bench.git("clone", "commit", "-q", "--allow-empty", "-m", subject);
-  await bench.git("clone", "push", "-q", "origin", "main");
-}
 
 describe("a pull request has the form of its repository", () => {
   test("the title has the form of the history, the body that of the template, with the gate's result", async () => {
@@ -20,7 +14,7 @@ describe("a pull request has the form of its repository", () => {
       files: { "readme.md": "hello\n", ".github/pull_request_template.md": TEMPLATE },
       options: { gate: "test -e greeting.txt" },
     });
-    await commitToBase(bench, ["feat: a", "fix(core): b", "docs: c", "chore: d", "Revert 1", "Revert 2", "Revert 3"]);
+    await commitToBase(bench.git, CONVENTIONAL);
     expect(await bench.work()).toMatchObject({ kind: "done" });
     const pull = await bench.forge.findPullRequest(HEAD);
     expect(pull?.title).toBe("feat: add a greeting");
@@ -42,7 +36,7 @@ describe("a pull request has the form of its repository", () => {
 
   test("without a common form it is [tag][#N]; the note about the agent can be left out", async () => {
     await using bench = await makeBench({ answers: [finish(), pass], options: { attribution: false } });
-    await commitToBase(bench, ["feat: a", "[x] b", "c", "d", "fix: e"]);
+    await commitToBase(bench.git, ["feat: a", "[x] b", "c", "d", "fix: e"]);
     expect(await bench.work()).toMatchObject({ kind: "done" });
     const pull = await bench.forge.findPullRequest(HEAD);
     expect(pull?.title).toBe("[feat][#1] Add a greeting");
@@ -100,7 +94,7 @@ describe("the task has the facts that a good engineer would give", () => {
       answers: [finish(), pass],
       files: { "AGENTS.md": "Be kind.\n", "package.json": '{"scripts":{"test":"true"}}\n' },
     });
-    await commitToBase(bench, ["feat: a", "fix: b", "docs: c", "chore: d"]);
+    await commitToBase(bench.git, ["feat: a", "fix: b", "docs: c", "chore: d"]);
     expect(await bench.work()).toMatchObject({ kind: "done" });
     const prompt = await bench.read(".tmp/impl-input-1.txt");
     expect(prompt).toContain("Its conventions are in AGENTS.md. Read them first.");

@@ -1,15 +1,22 @@
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { CONVENTIONAL, TEMPLATE, commitToBase } from "../bench/make-repository.ts";
 import { inTurn, makeBench } from "./bench.ts";
 
 test.concurrent("a loop for an issue ends in commits on its branch and a pull request that closes it", async () => {
-  await using bench = await makeBench({ answers: inTurn("41\n", "42\n"), issue: true });
+  const files = { "readme.md": "hello\n", ".github/pull_request_template.md": TEMPLATE };
+  await using bench = await makeBench({ answers: inTurn("41\n", "42\n"), issue: true, files });
+  await commitToBase(bench.git, CONVENTIONAL);
   const outcome = await bench.work();
   expect(outcome).toMatchObject({ kind: "done", reason: expect.stringMatching(/Pull request #\d+ is open/) });
   expect(bench.run()).toBe("issue-1");
   const pull = await bench.forge?.findPullRequest("holdfast/issue-1");
-  expect(pull).toMatchObject({ state: "open", title: "Add the answer", body: expect.stringContaining("Closes #1") });
+  expect(pull).toMatchObject({ state: "open", title: "feat: add the answer" });
+  expect(pull?.body).toMatch(
+    /^## Summary\n\n- Iteration 1 failed[^]*\n\n## Tests\n\n- `grep -q 42 answer.txt` passes\n\n## Checklist\n\n- \[ \] I agree, [^]*\n\nCloses #1\n/,
+  );
+  expect(pull?.body).not.toMatch(/@everyone|closes #7|Describe it/);
   expect(await bench.git("remote", "show", "holdfast/issue-1:answer.txt")).toBe("42");
   expect((await bench.holdfast.status("issue-1")).pullRequest).toMatchObject({ number: pull?.number });
   expect(await bench.read(".tmp/ralph-prompt-1.md")).toContain("It is 42.");
@@ -29,6 +36,8 @@ test.concurrent("what the remote's hook refuses goes into the next prompt", asyn
   expect(await bench.trail()).toContain("publish:push_refused");
   expect(await bench.read(".tmp/ralph-prompt-2.md")).toContain("be polite");
   expect((await bench.state()).refused).toEqual([]);
+  // A history without a form gives a plain title.
+  expect((await bench.forge?.findPullRequest("holdfast/issue-1"))?.title).toBe("Add the answer");
 });
 
 test.concurrent("a loop for a task starts from the current checkout, also with a remote", async () => {

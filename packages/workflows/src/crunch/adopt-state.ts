@@ -2,7 +2,7 @@
 
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Planes } from "@holdfast/core/checkpoint";
-import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { type Json, type JsonObject, asJsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { sourceDocumentOf } from "@holdfast/formats/format";
 import { readYaml } from "@holdfast/formats/strict-yaml";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -86,7 +86,7 @@ interface Foreign {
 
 async function foreignState(foreign: Foreign): Promise<CrunchState> {
   const { extensions } = foreign.planes;
-  const acp = objectIn(extensions["messages"]);
+  const acp = asJsonObject(extensions["messages"]);
   const at = sourceDocumentOf({ extensions })?.createdAt ?? EPOCH;
   return {
     ...initialCrunchState,
@@ -165,7 +165,7 @@ export function isImported({ choices, recommendations }: Conflict): boolean {
 }
 
 function knowledgeOf({ planes, issue }: Foreign, at: string): KnowledgeLog {
-  const known = objectIn(planes.extensions["knowledge"]);
+  const known = asJsonObject(planes.extensions["knowledge"]);
   const injected = idsIn(known["injected_entries"]);
   const pending = isJsonArray(known["pending_captures"]) ? known["pending_captures"] : [];
   return {
@@ -181,7 +181,7 @@ function captureOf(
   item: Json,
   { index, issue, phase }: { readonly index: number; readonly issue: number; readonly phase: Phase },
 ): PendingCapture {
-  const given = objectIn(item);
+  const given = asJsonObject(item);
   const plain = textIn(item);
   const word = textIn(given["type"]);
   const written = textIn(given["content"]) || textIn(given["summary"]);
@@ -202,9 +202,9 @@ function captureOf(
  */
 async function outputsOf({ planes, settings, read }: Foreign, at: string): Promise<readonly AgentOutput[]> {
   const outputs: AgentOutput[] = [];
-  for (const [agent, actions] of Object.entries(objectIn(planes.extensions["outputs"])).slice(0, MAX_IDS)) {
-    for (const [action, value] of Object.entries(objectIn(actions)).slice(0, MAX_IDS)) {
-      const given = objectIn(value);
+  for (const [agent, actions] of Object.entries(asJsonObject(planes.extensions["outputs"])).slice(0, MAX_IDS)) {
+    for (const [action, value] of Object.entries(asJsonObject(actions)).slice(0, MAX_IDS)) {
+      const given = asJsonObject(value);
       const location = textIn(given["output_location"]) || null;
       const text = location === null ? null : await read(location);
       outputs.push({
@@ -241,7 +241,7 @@ async function readLog(adapters: Adapters): Promise<CrunchLog> {
   let log: JsonObject = {};
   try {
     if (file.kind === "read")
-      log = objectIn(readYaml(new TextDecoder().decode(file.bytes), { format: "crunch-yaml", file: path }).value);
+      log = asJsonObject(readYaml(new TextDecoder().decode(file.bytes), { format: "crunch-yaml", file: path }).value);
   } catch (error) {
     absent(error);
   }
@@ -265,10 +265,6 @@ function idsIn(value: Json | undefined): readonly string[] {
 
 function textIn(value: Json | undefined): string {
   return typeof value === "string" ? value.trim().slice(0, MAX_TEXT) : "";
-}
-
-function objectIn(value: Json | undefined): JsonObject {
-  return isJsonObject(value) ? value : {};
 }
 
 function stageOf({ position }: Pick<Planes, "position">): Phase {

@@ -3,7 +3,7 @@
 import type { Planes } from "@holdfast/core/checkpoint";
 import type { Graph } from "@holdfast/core/graph";
 import { stateOf } from "@holdfast/core/graph-state";
-import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { type JsonObject, asJsonObject } from "@holdfast/core/json";
 import { HOLDFAST_MEMBER } from "@holdfast/formats/crunch-document";
 import { branchNamedIn, sourceDocumentOf } from "@holdfast/formats/format";
 import { type HoldfastError, usageError } from "@holdfast/platform/error";
@@ -38,9 +38,9 @@ export const crunchPlugin: WorkflowPlugin = {
     return { workflow: crunchWorkflow(options, adapters), options: crunchOptionsJson(options) };
   },
   roles(options, own) {
-    const models = objectIn(options["models"]);
+    const models = asJsonObject(options["models"]);
     const members = Object.entries(teamOf(options)).map(([member, value]) => {
-      const { role, agent } = objectIn(value);
+      const { role, agent } = asJsonObject(value);
       return [member, models[member] ?? models[String(role)] ?? agent ?? own] as const;
     });
     return namedRoles(Object.fromEntries(members));
@@ -99,8 +99,8 @@ function isExecutable(graph: Graph | null): boolean {
  * stopped, or another tool has changed the phase since.
  */
 function finishedPhase(planes: Planes): CrunchStage | null {
-  const kept = objectIn(sourceDocumentOf(planes)?.document?.[HOLDFAST_MEMBER]);
-  if (objectIn(kept["position"])["stage"] !== "stopped") return null;
+  const kept = asJsonObject(sourceDocumentOf(planes)?.document?.[HOLDFAST_MEMBER]);
+  if (asJsonObject(kept["position"])["stage"] !== "stopped") return null;
   const phase = lastCompletedPhase(planes.context.values);
   return phase === planes.position.stage ? phase : null;
 }
@@ -134,7 +134,7 @@ function pastTarget(run: string, at: string, target: string): HoldfastError {
 
 /** The warnings of a document whose writer marked it as not resumable; null: it can be resumed. */
 function refusalOf(document: JsonObject): string | null {
-  const { can_resume: canResume, warnings } = objectIn(document["recovery_info"]);
+  const { can_resume: canResume, warnings } = asJsonObject(document["recovery_info"]);
   if (canResume !== false) return null;
   const texts = (Array.isArray(warnings) ? warnings : []).filter((text) => typeof text === "string");
   return texts.length === 0
@@ -153,9 +153,5 @@ function entryAfter(stopped: CrunchStage, iteration: number): StageEntry {
 
 /** The profiles of the team by name, from options that may be incomplete. */
 function teamOf(options: JsonObject): JsonObject {
-  return objectIn(objectIn(options["settings"])["agents"]);
-}
-
-function objectIn(value: Json | undefined): JsonObject {
-  return isJsonObject(value) ? value : {};
+  return asJsonObject(asJsonObject(options["settings"])["agents"]);
 }

@@ -2,7 +2,7 @@
 // beside it.
 
 import type { Planes } from "@holdfast/core/checkpoint";
-import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { type Json, type JsonObject, asJsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { LOOP_EXTENSION } from "@holdfast/formats/loop-json";
 import type { ContinuedDocument } from "../plugin.ts";
@@ -22,10 +22,10 @@ export function readImportedLoop(checkpoint: ExternalCheckpoint, isNewest: boole
   const { workflow, planes, beside = {} } = checkpoint;
   const extension = planes.extensions[LOOP_EXTENSION];
   if (workflow !== "ralph_loop" || !isJsonObject(extension)) return null;
-  const loop = objectOf(beside["state.json"]);
-  const sources = [loop, objectOf(loop["configuration"]), planes.context.values, planes.config.inputs];
+  const loop = asJsonObject(beside["state.json"]);
+  const sources = [loop, asJsonObject(loop["configuration"]), planes.context.values, planes.config.inputs];
   const task = textIn(sources, ["task", "objective"]) ?? composeTask(planes, extension);
-  const memory = readMemory(objectOf(beside["reflection-memory.json"]), extension, loop);
+  const memory = readMemory(asJsonObject(beside["reflection-memory.json"]), extension, loop);
   const options = readOptions(sources, extension, { task, ...memory.options });
   const state = readState(checkpoint, memory);
   const iteration = state.totals.iterations;
@@ -105,7 +105,7 @@ function endOf(
   if (options["until"] === undefined) return null;
   const { maxIterations } = parseRalphOptions(options);
   const status = textIn([loop], ["status"]) ?? "";
-  const why = textIn([objectOf(loop["error_context"])], ["error_message"]);
+  const why = textIn([asJsonObject(loop["error_context"])], ["error_message"]);
   if (DONE.has(status)) return { stage: "done", reason: `It was ${status} before it was imported` };
   if (iteration >= maxIterations)
     return { stage: "limit", reason: `It had used all of its ${maxIterations} iterations before it was imported` };
@@ -125,9 +125,9 @@ interface LoopMemory {
 
 /** The reflections of the loop's own file come first, then those in the checkpoint. */
 function readMemory(file: JsonObject, extension: JsonObject, loop: JsonObject): LoopMemory {
-  const inside = objectOf(objectOf(extension["agent_state"])["memory"]);
+  const inside = asJsonObject(asJsonObject(extension["agent_state"])["memory"]);
   const entries = Object.keys(file).length > 0 ? [file, ...listOf(file["window"])] : listOf(inside["reflections"]);
-  const metadata = objectOf(file["memory_metadata"]);
+  const metadata = asJsonObject(file["memory_metadata"]);
   const capacity = countIn([metadata], ["omega_capacity"]);
   const policy = MEMORY_POLICIES.find((one) => one === metadata["window_policy"]);
   const reflections = entries.flatMap(reflectionOf).toSorted((a, b) => a.iteration - b.iteration);
@@ -151,8 +151,8 @@ function readMemory(file: JsonObject, extension: JsonObject, loop: JsonObject): 
 
 function reflectionOf(entry: Json): readonly Reflection[] {
   if (!isJsonObject(entry)) return [];
-  const own = objectOf(entry["self_reflection"]);
-  const judged = objectOf(entry["evaluator_output"]);
+  const own = asJsonObject(entry["self_reflection"]);
+  const judged = asJsonObject(entry["evaluator_output"]);
   const text = textIn([own, entry], ["reflection_text", "text"]);
   const iteration = countIn([entry], ["iteration"], 0);
   if (text === null || iteration === null) return [];
@@ -178,18 +178,14 @@ function reflectionOf(entry: Json): readonly Reflection[] {
 function learningsOf(value: Json | undefined): readonly Learning[] {
   const entries = typeof value === "string" ? value.slice(0, MOST_TEXT).split("\n") : listOf(value);
   return entries.flatMap((entry) => {
-    const said = typeof entry === "string" ? entry : textIn([objectOf(entry)], ["text", "learning"]);
+    const said = typeof entry === "string" ? entry : textIn([asJsonObject(entry)], ["text", "learning"]);
     const text = oneLine((said ?? "").replace(/^\s*(?:#.*|[-*+]\s+|\d{1,3}[.)]\s+)/, ""), 300);
-    return text === "" ? [] : [{ iteration: countIn([objectOf(entry)], ["iteration"], 0) ?? 0, text }];
+    return text === "" ? [] : [{ iteration: countIn([asJsonObject(entry)], ["iteration"], 0) ?? 0, text }];
   });
 }
 
 const MOST_TEXT = 20_000;
 const MOST_VARIABLES = 50;
-
-function objectOf(value: Json | undefined): JsonObject {
-  return isJsonObject(value) ? value : {};
-}
 
 function listOf(value: Json | undefined): readonly Json[] {
   return isJsonArray(value) ? value : [];
