@@ -5,7 +5,7 @@ import { HEARTBEAT_MS, type Lease } from "./lease.ts";
 import { Stopped } from "./progress.ts";
 import type { Saver } from "./save.ts";
 import { applySignal } from "./signals.ts";
-import type { LeasedBirth, SlotClaim, Store } from "./store.ts";
+import { type LeasedBirth, type SlotClaim, type Store, isStoreClosed } from "./store.ts";
 
 export interface AcquiredLease extends AsyncDisposable {
   readonly lease: Lease;
@@ -189,7 +189,11 @@ export class LeaseHolder {
     const lease = this.#held ?? (await this.#taking);
     this.#held = undefined;
     clearInterval(this.#timer);
-    if (lease !== undefined) await this.#adapters.store.releaseLease(lease);
+    if (lease === undefined) return;
+    await this.#adapters.store.releaseLease(lease).catch((error: unknown) => {
+      // The store released its leases when it was closed.
+      if (!isStoreClosed(error)) throw error;
+    });
   }
 
   /** Another terminal or a hook may hold the lease for a save of a few milliseconds. A short wait avoids a needless failure. */

@@ -498,8 +498,13 @@ export function storeClosed(location: string): HoldfastError {
     code: "USAGE",
     message: `The store ${location} is closed`,
     hint: "Open it again.",
-    data: { location },
+    data: { location, closed: true },
   });
+}
+
+/** Whether an error says that the store was closed before the call. */
+export function isStoreClosed(error: unknown): boolean {
+  return error instanceof HoldfastError && error.data["closed"] === true;
 }
 
 /** The run was created, and its process was killed before its first checkpoint. */

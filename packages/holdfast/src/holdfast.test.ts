@@ -107,3 +107,15 @@ function countProcesses(): () => number {
   onTestFinished(() => void unsubscribe("child_process", add));
   return () => count;
 }
+
+test("a run may be closed after its store, whose end has released the lease", async () => {
+  const store = join(scratchDirectory(onTestFinished), "store");
+  const first = await openHoldfast({ store });
+  const run = await first.createRun({ id: "r" });
+  await run.save({ values: { page: 1 } });
+  await first.close();
+  await run.close();
+  await run.close();
+  await using second = await openHoldfast({ store });
+  expect(await (await second.run("r")).holder()).toBeUndefined();
+});

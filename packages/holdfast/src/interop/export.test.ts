@@ -64,3 +64,19 @@ test("an unchanged task is not a loss; a run that never read it has the number",
   await runReading("never", [null]);
   expect(await exported("never")).toMatchObject({ message: "Issue #7" });
 });
+
+test("one document of several checkpoints names each lost field once", async () => {
+  await runReading("r", ["a", "b", "c"]);
+  const { joinDocuments, writeExport } = await import("./export.ts");
+  const each = await holdfast.formats.encodeAll("r", "context-store");
+  const encoded = joinDocuments(
+    "context-store",
+    each.map((one) => one.encoded),
+  );
+  const output = join(directory, "versions.json");
+  const external = each.map((one) => one.external);
+  const { losses } = await writeExport({ to: "context-store", external, encoded, output, directory: false });
+  const paths = losses.map(({ path }) => path);
+  expect(paths).toContain("inputs.issue");
+  expect(paths).toEqual([...new Set(paths)]);
+});

@@ -37,7 +37,7 @@ export async function writeExport(params: {
     const written = layout.exportTo(output, params);
     return { ...written, losses: uniqueLosses([...losses, ...written.losses]) };
   }
-  if (!directory && only !== undefined) return writeDocument(only, output);
+  if (!directory && only !== undefined) return { ...writeDocument(only, output), losses };
   const names = distinctNames(encoded.map(({ path }) => basename(path)));
   const paths = encoded.flatMap((one, at) => writeDocument(one, join(output, names[at] ?? "")).paths);
   return { paths, removed: [], losses };
