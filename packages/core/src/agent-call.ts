@@ -19,17 +19,9 @@ import {
   storeFailedAttempt,
   watchCheckout,
 } from "./agent-result.ts";
-import {
-  Conversation,
-  type OpenedSession,
-  dropSession,
-  keepSession,
-  openSession,
-  sessionOf,
-  storeConversation,
-  storedConversation,
-} from "./agent-session.ts";
+import { type OpenedSession, dropSession, keepSession, openSession, sessionOf } from "./agent-session.ts";
 import type { Agent, AgentEvent, AgentOutcome, SessionPlace } from "./agent.ts";
+import { Conversation, storeConversation, storedConversation } from "./conversation.ts";
 import { type FailureDecision, decideFailure, fractionOf } from "./error-policy.ts";
 import type { NewEntry, StepAdopted, StepInterrupted } from "./journal.ts";
 import { NO_ERRORS, type RecordTokens, type RunningStep, restOfDelay } from "./position.ts";
