@@ -117,7 +117,7 @@ holdfast.config.yaml:3:11: retention.recent: expected a duration such as 7d
   expect(refused).toEqual({
     status: 2,
     stdout: "",
-    stderr: `error: holdfast.config.yaml:2:3: unknown key "maxAeg" in retention (and 1 more)
+    stderr: `error: holdfast.config.yaml:2:3: unknown key "maxAeg" in retention (and 1 more) [CONFIG_INVALID]
   2 |   maxAeg: 30d
     |   ^^^^^^
 hint:  Did you mean maxAge?
