@@ -1,4 +1,4 @@
-// Sessions of an agent call: resume, put back, fork or replace a session, and what each of them is told.
+// Sessions of an agent call: resume, put back, fork or replace a session, and the prompt that each of them gets.
 import { snapshotParams } from "./adapters.ts";
 import { ownResult } from "./agent-log.ts";
 import type { Agent } from "./agent.ts";
