@@ -303,7 +303,7 @@ export function createConsent(params: ConsentParams): Consent {
     const digest = await consent.trustValue(relevant);
     return new HoldfastError({
       code: "UNTRUSTED_SETTINGS",
-      message: `This repository has ${countItems(items)} that need your consent; nothing was started`,
+      message: `This repository has ${countItems(items)} that ${items.length === 1 ? "needs" : "need"} your consent; nothing was started`,
       hint: `Read them and accept them with \`holdfast trust${run === undefined ? "" : ` ${run}`}\`, or pass --trust. In CI set HOLDFAST_TRUST=${digest}. Flags that replace a setting need no consent, and --no-config ignores holdfast.config.yaml and .holdfast/. docs/trust.md explains it.`,
       retry: "ask",
       data: { digest, items: items.map(itemDocument), excerpt: items.map((item) => lineText(item, root)).join("\n") },

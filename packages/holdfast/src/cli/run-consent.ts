@@ -54,7 +54,7 @@ export async function runItems(shell: Asking, holdfast: Holdfast, run: string): 
   const config = (await holdfast.store.latest(run))?.planes.config;
   return [
     ...(typeof file === "string" ? [await workflowItem(shell, file)] : []),
-    ...(await importedItems(holdfast, run)),
+    ...(await importedItems(holdfast, { run })),
     ...(config === undefined ? [] : (await worktreeItems(shell, holdfast, { run, workflow, config })).more),
   ];
 }
@@ -93,13 +93,24 @@ export async function howImported(holdfast: Holdfast, run: string): Promise<"doc
   return await howImported(holdfast, source);
 }
 
-/** The commands, agents and prompts of the document that a run was imported from. The user typed none of them. */
-export async function importedItems(holdfast: Holdfast, run: string): Promise<readonly ConsentItem[]> {
+/**
+ * The commands, agents and prompts of the document that a run was imported from. The user typed none of them. What the
+ * run uses besides comes from the first resume: the user typed it or consented to it there.
+ */
+export async function importedItems(
+  holdfast: Holdfast,
+  { run, from }: { readonly run: string; readonly from?: number },
+): Promise<readonly ConsentItem[]> {
   const how = await howImported(holdfast, run);
-  const [last] = how === null ? [] : await holdfast.store.listCheckpoints({ run, limit: 1 });
+  if (how === null) return [];
+  const [imported] = await holdfast.store.listCheckpoints({ run, trigger: "import", limit: 1 });
+  // A fork has no checkpoint of the document.
+  const last = imported ?? (await holdfast.store.listCheckpoints({ run, limit: 1 }))[0];
   if (last === undefined) return [];
+  // A run that goes back to an earlier checkpoint of its source uses what that one names.
+  const source = { run, sequence: Math.min(from ?? last.sequence, last.sequence) };
   const { documentItem } = await import("../config/consent.ts");
-  const { config, context, files } = (await holdfast.store.getCheckpoint(last)).planes;
+  const { config, context, files } = (await holdfast.store.getCheckpoint(source)).planes;
   if (how === "run file") {
     const { agent, model, inputs: options } = config;
     const value = {

@@ -4,6 +4,7 @@ import { loadPlugin } from "@holdfast/workflows/built-in";
 import { type AgentRole, namedRoles } from "@holdfast/workflows/plugin";
 import { previewAgent } from "../check-agents.ts";
 import { agentFileItems } from "../config/agent-files.ts";
+import type { ConsentItem } from "../config/consent.ts";
 import type { EffectiveConfig } from "../config/effective-config.ts";
 import type { StartPlan } from "../plan-start.ts";
 import type { Shell } from "./command.ts";
@@ -103,7 +104,13 @@ interface PlannedRun {
   readonly forge: object | null;
 }
 
-export async function planUses(shell: Shell, config: EffectiveConfig, plan: PlannedRun): Promise<PlanUses> {
+/** `more` needs consent besides the settings: what an imported run brings along. */
+export async function planUses(
+  shell: Shell,
+  config: EffectiveConfig,
+  plan: PlannedRun,
+  more: readonly ConsentItem[] = [],
+): Promise<PlanUses> {
   const { settings } = config;
   const { work } = settings;
   const { inputs } = plan.config;
@@ -118,7 +125,7 @@ export async function planUses(shell: Shell, config: EffectiveConfig, plan: Plan
   const named = agents.map(({ agent }) => agent);
   const own = new Set(agentFileItems({ agents: named, root: shell.consent.root }).map(({ digest }) => digest));
   // Only the project files of this run's agents matter.
-  const untrusted = (await shell.consent.items()).filter(
+  const untrusted = (await shell.consent.items(more)).filter(
     ({ item, trusted }) => !trusted && (item.danger !== "loads" || own.has(item.digest)),
   );
   return {
@@ -137,8 +144,9 @@ export async function planUses(shell: Shell, config: EffectiveConfig, plan: Plan
 }
 
 /** Never truncated, however narrow the page: a truncated command could hide its end. */
-export function usesText(uses: PlanUses, page: Page): string {
-  const missing = `missing for ${uses.untrusted.join(", ")}: ${page.program} trust`;
+export function usesText(uses: PlanUses, page: Page, run?: string): string {
+  const trust = run === undefined ? "trust" : `trust ${run}`;
+  const missing = `missing for ${uses.untrusted.join(", ")}: ${page.program} ${trust}`;
   const fields: readonly (readonly [string, string])[] = [
     ...uses.agents.flatMap(({ role, agent, argv, env }): readonly (readonly [string, string])[] => [
       [role, agent],

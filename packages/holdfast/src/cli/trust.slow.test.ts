@@ -500,6 +500,9 @@ ${workflowSource(ASKING)}`;
     const trusted = await run(["resume", id, "--agent", agent, "--max", "7", "--trust"]);
     expect(trusted, trusted.stderr).toMatchObject({ status: 0, stdout: expect.stringContaining("Iteration 6") });
     expect(markers()).toEqual(["until.marker"]);
+    // The agent was typed and the document is consented to: a later resume asks about neither.
+    const later = await run(["resume", `${id}@latest`, "--force", "--dry-run"]);
+    expect(later.stdout, later.stderr).toMatch(/consent +nothing is missing/);
   });
 
   test("a run that another machine wrote to a file does not run its commands without consent", async () => {
@@ -535,6 +538,19 @@ ${workflowSource(ASKING)}`;
     expect(trusted.stdout + trusted.stderr).toContain("Iteration 2");
     expect(markers()).toEqual(["until.marker"]);
     expect(await there("verify", id)).toMatchObject({ status: 0 });
+
+    // A run that failed at a limit executes again once the limit is raised.
+    const failed = await run(["run", "1", "--no-review", "--max-iterations", "1", "--agent", agent]);
+    expect(failed, failed.stderr).toMatchObject({ status: 1 });
+    expect(await run(["format", "export", "issue-1", "--to", "run", "--output", `${file}2`])).toMatchObject({ status: 0 });
+    expect(await there("format", "import", `${file}2`)).toMatchObject({ status: 0 });
+    expect(await there("resume", "issue-1")).toMatchObject({ status: 1 });
+    const planned = await there("resume", "issue-1", "--max-iterations", "2", "--dry-run");
+    expect(planned.stdout).toContain("missing for the imported run issue-1: holdfast trust issue-1");
+    expect(await there("resume", "issue-1", "--max-iterations", "2")).toMatchObject({
+      status: 4,
+      stderr: expect.stringContaining("the imported run issue-1"),
+    });
   });
 
   test.skipIf(!canFakeTerminal())("at a terminal they are shown and asked about once", async () => {

@@ -352,7 +352,10 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     const { forge } = await holdfast.work.adapters();
     const resumed = { config: planned.current.config, shape: { name: planned.run.workflow }, forge };
     // A run that has ended executes nothing.
-    const uses = planned.checkpoint === null ? null : await planUses(shell, await shell.consent.stated(), resumed);
+    const uses =
+      planned.checkpoint === null
+        ? null
+        : await planUses(shell, await shell.consent.stated(), resumed, await importedItems(holdfast, params));
     const more = rollback === undefined ? {} : { rollback };
     const found = await holdfast.runWithStatus(run);
     shell.print({
@@ -361,7 +364,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
         rollbackOf(page) +
         preflightText(planned, page) +
         verdictText(`${run}${backTo(params)}${flags.untouched}`, plan, page) +
-        (uses === null ? "" : usesText(uses, page)),
+        (uses === null ? "" : usesText(uses, page, run)),
     });
     return "done";
   }
@@ -416,14 +419,14 @@ async function requireImported(shell: Shell, holdfast: Holdfast, params: ResumeO
   const { workflow, latest, state } = await (await holdfast.run(run)).summary();
   if (latest === null || (await howImported(holdfast, run)) === null) return;
   const pending = await holdfast.work.isPendingImport(params);
-  // A run that has ended executes nothing.
-  if (isEnded(state) && !pending && !force) return;
+  // A run that has ended executes nothing, unless a new limit continues it.
+  if (isEnded(state) && !pending && !force && Object.keys(limits).length === 0) return;
   const replaced = new Set([
     ...(agent === undefined ? [] : ["agent", "models.impl", "models.review"]),
     ...(limits["until"] === undefined ? [] : ["ralph.until"]),
   ]);
   const begins = !pending ? [] : (["start", ...(isBuiltIn(workflow) ? [workflow] : [])] as const);
-  await shell.consent.require({ uses: begins, replaced, more: await importedItems(holdfast, run), run });
+  await shell.consent.require({ uses: begins, replaced, more: await importedItems(holdfast, params), run });
 }
 
 /** The worktree may hold other files than the checkout: those of the base branch, of a rebase, or of the agent. */
