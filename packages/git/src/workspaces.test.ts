@@ -469,6 +469,17 @@ describe("error mapping", () => {
   });
 });
 
+test("the state of the main checkout leaves out the files that runs write there themselves", async () => {
+  const repo = startCommitted({ "a.txt": "a\n" });
+  for (const name of [".tool/state.json", ".tool/checkpoints/one.yaml", "notes.md"]) repo.write(name, "x\n");
+  const workspaces = await openGitWorkspaces(repo.root, /^\.tool\/checkpoints\//);
+  const { state } = (await workspaces.mainCheckout(join(repo.root, "../run"))) ?? {};
+  expect([...(state?.keys() ?? [])].filter((name) => name.startsWith("file "))).toEqual([
+    "file .tool/state.json",
+    "file notes.md",
+  ]);
+});
+
 describe("git version", () => {
   test("a git that is too old is reported at the first use, with the required version", async () => {
     const { root } = startRepository();

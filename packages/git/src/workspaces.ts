@@ -23,17 +23,20 @@ import { openGitWorkspace } from "./workspace.ts";
 import { parseSideWorktreeOwner } from "./worktree-entry.ts";
 import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./worktrees.ts";
 
-/** Opens the git repository at this path or above it. Throws NOT_A_REPOSITORY if there is none. */
-export function openGitWorkspaces(path: string): Promise<Workspaces> {
+/**
+ * Opens the git repository at this path or above it. Throws NOT_A_REPOSITORY if there is none. `own` matches the files
+ * of the main checkout that runs write there themselves.
+ */
+export function openGitWorkspaces(path: string, own: RegExp | null = null): Promise<Workspaces> {
   return wrapSystemErrors(path, async () => {
     const { repository } = await findRepository(path);
     await removeStaleOperations(repository.home);
     await removeStaleFiles(repository);
-    return wrapMethodErrors(workspacesOf(repository), repository.commonDir);
+    return wrapMethodErrors(workspacesOf(repository, own), repository.commonDir);
   });
 }
 
-function workspacesOf(repository: Repository): Workspaces {
+function workspacesOf(repository: Repository, own: RegExp | null): Workspaces {
   return {
     commonDir: repository.commonDir,
     bare: repository.bare,
@@ -70,7 +73,7 @@ function workspacesOf(repository: Repository): Workspaces {
       });
     },
     remove: (params) => removeWorktree(repository, params),
-    mainCheckout: (runRoot) => readMainCheckout(repository, runRoot),
+    mainCheckout: (runRoot) => readMainCheckout(repository, runRoot, own),
     has: (files) => hasSnapshot(repository, files),
     async pin(params) {
       const ref = await pinAgain(repository, params);
@@ -150,7 +153,11 @@ async function refuseHome(root: string): Promise<void> {
  * and every file of git status with size and time. It only reads: no lock, no index refresh, no filter. null if there
  * is no such checkout or it cannot be read.
  */
-async function readMainCheckout(repository: Repository, runRoot: string): Promise<CheckoutState | null> {
+async function readMainCheckout(
+  repository: Repository,
+  runRoot: string,
+  own: RegExp | null,
+): Promise<CheckoutState | null> {
   const { mainRoot } = repository;
   if (mainRoot === null || mainRoot === runRoot) return null;
   const git = createGit({ cwd: mainRoot });
@@ -171,7 +178,7 @@ async function readMainCheckout(repository: Repository, runRoot: string): Promis
   }
   for (const record of splitRecords(status.stdout)) {
     const path = PATH.exec(record)?.[1];
-    if (path === undefined || OWN_PATH.test(path)) continue;
+    if (path === undefined || own?.test(path) === true) continue;
     state.set(`file ${quotePath(path)}`, `${record} ${await stampOf(mainRoot, path)}`);
   }
   return { root: mainRoot, state };
@@ -181,9 +188,6 @@ const STATUS = ["status", "--porcelain=v2", "-z", "--no-renames", "--untracked-f
 
 /** Branches of other runs, which change at the same time. */
 const OWN_BRANCH = /^refs\/heads\/holdfast\//;
-
-/** Loops are mirrored to this directory for other tools. */
-const OWN_PATH = /^\.aiwg\//;
 
 /** Matches the path after the fields of a changed, an unmerged or an untracked entry. */
 const PATH = /^(?:1(?: \S+){7}|u(?: \S+){9}|\?) (.+)$/s;

@@ -16,7 +16,7 @@ import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
 import { isSuspended, livenessOf, processIdentity, randomName } from "@holdfast/platform/identity";
 import { freeBytes } from "@holdfast/platform/subprocess";
-import { DEFAULT_SLOTS, type SlotSettings } from "@holdfast/workflows/built-in";
+import { DEFAULT_SLOTS, OWN_FILES, type SlotSettings } from "@holdfast/workflows/built-in";
 import { DEFAULT_LAYOUT, type LayoutSettings } from "@holdfast/workflows/plugin";
 import { maskAdapters } from "./adapters.ts";
 import type { ForgeChoice } from "./find-forge.ts";
@@ -29,7 +29,7 @@ import { RunService } from "./run-service.ts";
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   checkOpenParams(params);
   const cwd = resolvePath(params.cwd ?? ".");
-  const workspaces = await repositoryOrNull(openGitWorkspaces(cwd));
+  const workspaces = await repositoryOrNull(openGitWorkspaces(cwd, OWN_FILES));
   try {
     const directory = storeDirectory(params, workspaces);
     const owns = workspaces !== null && directory === join(workspaces.commonDir, "holdfast");

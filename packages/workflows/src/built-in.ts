@@ -110,6 +110,9 @@ export function layoutIn(format: string): LayoutEntry | null {
   return LAYOUTS.find((layout) => layout.format === format) ?? null;
 }
 
+/** Files that runs keep for other tools in the main checkout, also while an agent works. */
+export const OWN_FILES = /^(?:\.aiwg|\.claude\/crunch\/[^/]+\/(?:checkpoints|outputs))\//;
+
 /** Runs whose concurrency is limited. */
 export interface SlotSettings {
   /** null: no limit. */
