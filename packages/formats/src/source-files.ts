@@ -84,7 +84,8 @@ function readBeside(
 
 function readDirectory(path: string, absolute: string): SourceFiles {
   const loops = loopDirectories(absolute);
-  const names = (loops.length === 0 ? [absolute] : loops).flatMap((directory) =>
+  const saved = loops.filter(isDirectory);
+  const names = (saved.length === 0 ? [absolute] : saved).flatMap((directory) =>
     readdirSync(directory)
       .toSorted()
       .map((name) => relative(absolute, join(directory, name))),
@@ -143,14 +144,15 @@ function damaged(path: string, why: string): HoldfastError {
 
 /**
  * Checkpoint directories of loops, if the user names a directory above them: a repository, its `.aiwg`, all loops, or
- * one. Each loop has its own directory; loops of the legacy layout share one. Empty for every other directory.
+ * one. Each loop has its own directory; loops of the legacy layout share one. Empty for every other directory. The
+ * directory of a loop without a checkpoint may be absent.
  */
 function loopDirectories(absolute: string): readonly string[] {
   const [name, parent, above] = [absolute, dirname(absolute), dirname(dirname(absolute))].map((path) => basename(path));
   if (name === ".aiwg") return ofRoot(absolute);
   if (name === "ralph" && parent === ".aiwg") return ofLoops(join(absolute, "loops"));
   if (name === "loops" && parent === "ralph") return ofLoops(absolute);
-  if (parent === "loops" && above === "ralph") return [join(absolute, "checkpoints")].filter(isDirectory);
+  if (parent === "loops" && above === "ralph") return [join(absolute, "checkpoints")];
   const root = join(absolute, ".aiwg");
   return isDirectory(root) ? ofRoot(root) : [];
 }
@@ -163,8 +165,7 @@ function ofLoops(loops: string): readonly string[] {
   if (!isDirectory(loops)) return [];
   return readdirSync(loops)
     .toSorted()
-    .map((loop) => join(loops, loop, "checkpoints"))
-    .filter(isDirectory);
+    .map((loop) => join(loops, loop, "checkpoints"));
 }
 
 function isDirectory(path: string): boolean {

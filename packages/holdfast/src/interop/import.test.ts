@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -145,4 +145,16 @@ test("interrupted in the middle, it is not a resumable run, and the same import 
     code: "USAGE",
     hint: expect.stringContaining("--workflow"),
   });
+});
+
+test("loops without a checkpoint are named, with the command that starts them again", async () => {
+  const loop = join(directory, ".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4");
+  await mkdir(loop, { recursive: true });
+  await writeFile(join(loop, "state.json"), JSON.stringify({ task: "Fix", completion_criteria: "npm test" }));
+  for (const path of [directory, join(directory, ".aiwg"), loop])
+    await expect(planOf(path), path).rejects.toMatchObject({
+      code: "FORMAT_UNKNOWN",
+      message: expect.stringContaining("ralph-fix-tests-a1b2c3d4 has no checkpoint"),
+      hint: expect.stringMatching(/`ralph_loop`[^]*`holdfast run --workflow ralph --task/),
+    });
 });

@@ -180,13 +180,24 @@ function formatOfDirectory(
   const names = [...new Set((sure.length > 0 ? sure : claims).map(({ name }) => name))];
   const [only] = names;
   if (only !== undefined && names.length === 1) return only;
+  const loops = [...new Set(source.beside.map(({ loop }) => loop))];
+  if (only === undefined && loops.length > 0)
+    throw new HoldfastError({
+      code: "FORMAT_UNKNOWN",
+      message: `No loop in ${source.path} can be continued: ${loops.join(", ")} ${loops.length === 1 ? "has" : "have"} no checkpoint`,
+      hint: "Holdfast continues only loops with a checkpoint of the type `ralph_loop`. Start another one with its task and check: `holdfast run --workflow ralph --task TEXT --until COMMAND`.",
+      data: { file: source.path, several: false, claims: [] },
+    });
   throw new HoldfastError({
     code: "FORMAT_UNKNOWN",
     message:
       only === undefined
         ? `No file in ${source.path} has a known format`
         : `${source.path} has files of several formats: ${names.join(", ")}`,
-    hint: only === undefined ? "Name the file, not its directory." : `Choose one: --format ${only}.`,
+    hint:
+      only === undefined
+        ? "Name the checkpoint file, or the directory that contains it; docs/formats.md lists where each tool keeps them."
+        : `Choose one: --format ${only}.`,
     data: { file: source.path, several: only !== undefined, claims: names.map((format) => ({ format, why: "" })) },
   });
 }
