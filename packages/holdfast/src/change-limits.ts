@@ -31,7 +31,7 @@ export async function planLimits(adapters: Adapters, params: LimitsParams): Prom
   if (Object.keys(limits).length === 0) return null;
   const run = await knownRun(adapters.store, params.run);
   if ((await needsAdoption(adapters, run, { limits, ...(from === undefined ? {} : { from }) })) !== null) {
-    if (run.state.kind === "done" && from === undefined) throw unusedLimits(run.id, limits);
+    if (run.state.kind === "done" && from === undefined) throw unusedLimits(run.id, Object.keys(limits));
     return null;
   }
   const { checkpoint: newest } = await newestUsable(adapters.store, run.id);
@@ -45,7 +45,7 @@ export async function planLimits(adapters: Adapters, params: LimitsParams): Prom
   }
   const change = combineLimits(plugin, run, newest.planes, limits);
   if (change !== null && run.state.kind === "done" && !reopensRun(run.state, change))
-    throw unusedLimits(run.id, limits);
+    throw unusedLimits(run.id, Object.keys(limits));
   return change;
 }
 
@@ -88,10 +88,10 @@ function combineLimits(
   }, null);
 }
 
-function unusedLimits(run: string, limits: JsonObject): HoldfastError {
-  const flags = Object.keys(limits).map((limit) => `--${limit}`);
+/** For limits of a run that is done, by the names of their flags: nothing would use them. */
+export function unusedLimits(run: string, flags: readonly string[]): HoldfastError {
   return usageError(
-    `Run ${run} is done, so ${flags.join(" and ")} would change nothing`,
+    `Run ${run} is done, so ${flags.map((flag) => `--${flag}`).join(" and ")} would change nothing`,
     `To restart it from a checkpoint of \`holdfast list ${run}\`, add the flag to \`holdfast resume ${run}@SEQUENCE --force\`.`,
     { run },
   );

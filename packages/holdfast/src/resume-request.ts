@@ -17,7 +17,7 @@ import { newestUsable, runNotStarted } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { agentsOf, checkAgents } from "./adapters.ts";
-import { planLimits } from "./change-limits.ts";
+import { planLimits, unusedLimits } from "./change-limits.ts";
 import {
   type AdoptParams,
   type Adoption,
@@ -101,6 +101,9 @@ export async function resumeRequest(adapters: Adapters, params: ResumeParams): P
   const given = params.workflow;
   const plugin = given === undefined ? await pluginOf(run) : customPlugin(given);
   const change = await planLimits(adapters, { run: params.run, limits, from });
+  const budget = BUDGET_FLAGS.flatMap(([name, flag]) => (limit[name] === undefined ? [] : [flag]));
+  if (budget.length > 0 && change === null && from === undefined && run?.state.kind === "done")
+    throw unusedLimits(run.id, budget);
   const now = saved === undefined || change === null ? saved : { ...saved, inputs: change.options };
   const config = withAgent(now, params.agent, plugin);
   const { workflow } = plugin.create(config?.inputs ?? {}, adapters);
@@ -117,6 +120,12 @@ export async function resumeRequest(adapters: Adapters, params: ResumeParams): P
     ...(wakes === undefined ? {} : { wakes }),
   };
 }
+
+const BUDGET_FLAGS = [
+  ["tokens", "max-tokens"],
+  ["microUsd", "max-cost"],
+  ["milliseconds", "max-total-time"],
+] as const;
 
 /** A custom workflow is complete already, and names no agents in options that Holdfast could replace. */
 function customPlugin(workflow: Workflow): Pick<WorkflowPlugin, "create" | "withAgent"> {

@@ -243,6 +243,10 @@ describe("continuing an imported run", () => {
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
     expect(resumed.stdout.replaceAll(/\s+/g, " ")).toContain("work that was never pushed is missing");
     expect((await place.json("status", run)).run.branch).toBe(`holdfast/${run}`);
+    expect(await place.run("resume", run, "--max-cost", "5")).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining("is done, so --max-cost would change nothing"),
+    });
     const { entries } = await place.json("events", run, "--limit", "all");
     expect(entries).toContainEqual(
       expect.objectContaining({ kind: "note", body: { text: expect.stringContaining(note) } }),
