@@ -115,7 +115,7 @@ function triggerOf(crunch: CrunchDocument, remarks: Remark[]): Trigger {
 function timeOf(text: string | null | undefined, path: string, remarks: Remark[]): string | null {
   if (text == null) return null;
   const time = parseIsoTime(text);
-  if (time === null) remarks.push({ path, text: `"${text.slice(0, 60)}" is no time: kept, not understood` });
+  if (time === null) remarks.push({ path, text: `"${text.slice(0, 60)}" is not a time: kept, not understood` });
   else if (!time.zoned) remarks.push({ path, text: "has no zone: taken for UTC" });
   return time?.iso ?? null;
 }
@@ -125,7 +125,7 @@ function planesOf(crunch: CrunchDocument, createdAt: string | null, context: Dec
   const { current_phase: phase, phase_attempt: attempt, phase_started_at: started } = crunch.workflow_state;
   const stage = stageOfDocument(phase, crunch.workflow_state.current_state_label);
   if (!isCrunchPhase(phase)) {
-    remarks.push({ path: "/workflow_state/current_phase", text: `"${phase}" is no phase that crunch names` });
+    remarks.push({ path: "/workflow_state/current_phase", text: `"${phase}" is not a phase that crunch names` });
   }
   timeOf(started, "/workflow_state/phase_started_at", remarks);
   const kept = readHoldfastMember(context.document);

@@ -190,9 +190,10 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
       return outcome.findings.length === 0
         ? []
         : [
-            `Continue with: ${program} resume ${id}${flags.untouched} ${kinds(outcome)
-              .map((kind) => `--accept ${kind}`)
-              .join(" ")}`,
+            `Continue with: ${program} resume ${id}${flags.untouched}${kinds(outcome)
+              .map((kind) => ` --accept ${kind}`)
+              .filter((flag) => !`${flags.untouched} `.includes(`${flag} `))
+              .join("")}`,
           ];
   }
 }

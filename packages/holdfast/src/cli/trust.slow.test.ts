@@ -542,7 +542,9 @@ ${workflowSource(ASKING)}`;
     // A run that failed at a limit executes again once the limit is raised.
     const failed = await run(["run", "1", "--no-review", "--max-iterations", "1", "--agent", agent]);
     expect(failed, failed.stderr).toMatchObject({ status: 1 });
-    expect(await run(["format", "export", "issue-1", "--to", "run", "--output", `${file}2`])).toMatchObject({ status: 0 });
+    expect(await run(["format", "export", "issue-1", "--to", "run", "--output", `${file}2`])).toMatchObject({
+      status: 0,
+    });
     expect(await there("format", "import", `${file}2`)).toMatchObject({ status: 0 });
     expect(await there("resume", "issue-1")).toMatchObject({ status: 1 });
     const planned = await there("resume", "issue-1", "--max-iterations", "2", "--dry-run");

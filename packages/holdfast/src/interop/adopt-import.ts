@@ -15,7 +15,7 @@ import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { IMPORT_LABEL, isWhole, sourceDocumentOf } from "@holdfast/formats/format";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { loadPlugin } from "@holdfast/workflows/built-in";
+import { isBuiltIn, loadPlugin } from "@holdfast/workflows/built-in";
 import type { ChangeLimit, StageEntry, WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { configOf } from "../plan-start.ts";
 import { createPlace, placeNote, planPlace } from "./adoption-place.ts";
@@ -198,7 +198,9 @@ export function checkStage(run: RunSummary, { enters: { stage }, workflow: { sha
   if (shape.stages.includes(stage)) return;
   throw usageError(
     `Imported run ${run.id} is at stage "${stage}", which workflow ${shape.name} does not have (${shape.stages.join(", ")})`,
-    "Give the workflow a stage of that name.",
+    isBuiltIn(shape.name)
+      ? "Write one of these stages into the document, and import it again."
+      : "Give the workflow a stage of that name.",
     { run: run.id, stage },
   );
 }

@@ -129,7 +129,7 @@ async function startOf(
   throw new HoldfastError({
     code: "NEEDS_DECISION",
     message: `The branch ${name} of the imported document is neither here nor on ${remote?.name ?? "a remote"}`,
-    hint: `Push it from where it is, or start it again from the base with \`holdfast resume ${run.id} --accept branch_missing\`.`,
+    hint: `Push it from where it is. To start it again from the base, add \`--accept branch_missing\` to \`holdfast resume ${run.id}\`.`,
     retry: "ask",
     data: { run: run.id, branch: name },
   });
@@ -168,16 +168,19 @@ export function placeNote({ planes }: Checkpoint, place: AdoptionPlace): string 
     return `The run continues in a new worktree on branch ${start.name} as it is on the remote: work that was never pushed is missing.`;
   const named = worktreesNamedIn(planes.extensions)[0];
   const where =
-    refused !== null
-      ? `The run does not continue on ${JSON.stringify(refused.slice(0, 200))}, the branch of the imported document`
-      : named === undefined
-        ? "The imported document names no worktree"
-        : `The worktree of the imported document, ${named}, does not belong to this repository`;
+    refused !== null && refused === place.branch
+      ? `The branch ${refused} of the imported document is neither here nor on the remote, and starts again`
+      : refused !== null
+        ? `The run does not continue on ${JSON.stringify(refused.slice(0, 200))}, the branch of the imported document`
+        : named === undefined
+          ? "The imported document names no worktree"
+          : `The worktree of the imported document, ${named}, does not belong to this repository`;
   const missing =
     start.commit === null
       ? "based on the commit that is checked out here: uncommitted work is missing"
       : `based on ${start.name}: work that was never pushed is missing`;
-  return `${where}. The run continues in a new one, ${missing}.`;
+  const what = refused === null ? "one" : "worktree";
+  return `${where}. The run continues in a new ${what}, ${missing}.`;
 }
 
 function otherBranch(run: RunSummary, path: string, branch: string, actual: string | null): HoldfastError {

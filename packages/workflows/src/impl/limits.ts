@@ -61,7 +61,7 @@ function changeLimit(flag: string, { run, planes, value }: Parameters<ChangeLimi
   const [before, now, counted] = [limitOf(options, limit), limitOf(raised, limit), used(planes.position)];
   if (now < counted || (stopped !== null && now === counted))
     throw usageError(
-      `Run ${run.id} has had ${counted} ${what} already, so --${flag} ${now} allows no more`,
+      `Run ${run.id} has used ${counted} of its ${what} already, so --${flag} ${now} allows no more`,
       `Give a number above ${counted}.`,
     );
   if (stopped === null && now === before) return null;

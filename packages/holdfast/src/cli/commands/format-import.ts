@@ -1,6 +1,7 @@
 /** The `format import` command: imports checkpoints of another tool into the store, as a run. */
 import { FORMAT_NAMES } from "@holdfast/formats/format-names";
 import { HoldfastError } from "@holdfast/platform/error";
+import { isBuiltIn } from "@holdfast/workflows/built-in";
 import type { Holdfast } from "../../holdfast.ts";
 import type { ImportPlan } from "../../interop/import.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -79,7 +80,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (dryRun || only === undefined) return "done";
   const { program } = shell.talk;
   const run = plans.length === 1 ? only.run : "RUN";
-  shell.notify(`Show it: ${program} show ${run}. Continue it: ${program} resume ${run}`);
+  const file = isBuiltIn(only.workflow) ? "" : " --workflow FILE";
+  shell.notify(`Show it:     ${program} show ${run}\nContinue it: ${program} resume ${run}${file}`);
   return "done";
 }
 

@@ -115,7 +115,7 @@ export async function importRunFile(
     text: (page) => importText(planned, report, paint(page, "bold", escapeText(run))),
   });
   if (report !== null)
-    shell.notify(`Show it: ${shell.talk.program} show ${run}. Continue it: ${shell.talk.program} resume ${run}`);
+    shell.notify(`Show it:     ${shell.talk.program} show ${run}\nContinue it: ${shell.talk.program} resume ${run}`);
   return "done";
 }
 

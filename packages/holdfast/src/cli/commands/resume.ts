@@ -228,7 +228,7 @@ async function refuseForcedEnd(handle: RunHandle): Promise<void> {
   if (!isEnded(state)) return;
   throw usageError(
     "--force needs a checkpoint to restart from",
-    "Choose one of `holdfast list RUN`, then: `holdfast resume RUN@7 --force`.",
+    `Choose one of \`holdfast list ${handle.id}\`, then: \`holdfast resume ${handle.id}@7 --force\`.`,
   );
 }
 
@@ -446,7 +446,7 @@ async function requireWorktree(
 
 /** An imported run does not store a workflow file, so the user must repeat it. It stores the agent once it has begun. */
 async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<ResumeFlags> {
-  const { run, workflow, agent, limits = {} } = params;
+  const { run, workflow, agent, limits = {}, answers = {} } = params;
   const { labels } = await (await holdfast.run(run)).summary();
   const always = workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
   const typed = Object.entries(limits).flatMap(([name, value]) =>
@@ -454,7 +454,11 @@ async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<Resum
       (one) => ` --${name} ${typeof one === "string" ? quoteWord(one) : String(one)}`,
     ),
   );
-  return { always, untouched: `${always}${agent === undefined ? "" : ` --agent ${agent}`}${typed.join("")}` };
+  const accepted = Object.entries(answers).map(
+    ([kind, answer]) => ` --accept ${kind}${answer === "accept" ? "" : `=${answer}`}`,
+  );
+  const named = agent === undefined ? "" : ` --agent ${quoteWord(agent)}`;
+  return { always, untouched: [always, named, ...typed, ...accepted].join("") };
 }
 
 /**

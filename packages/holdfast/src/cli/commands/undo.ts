@@ -44,6 +44,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const effects = await holdfast.effects(id);
   if (named === undefined) {
     shell.print({ json: () => ({ run: id, effects }), text: (page) => listText(id, effects, page) });
+    const next = effects.findLast(({ can, state }) => can && state !== "undone");
+    if (next !== undefined) shell.notify(`Undo one: ${shell.talk.program} undo ${id} ${next.key}`);
     return "done";
   }
   const effect = findEffect(id, effects, named);

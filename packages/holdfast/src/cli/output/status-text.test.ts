@@ -79,6 +79,12 @@ describe("view", () => {
     expect(nextText(untouched, PAGE)).toBe("Continue with: holdfast resume issue-42");
   });
 
+  test("a question that any text answers has no list of answers", () => {
+    const question = { name: "conflict", question: "What applies?", options: [] };
+    const status = { kind: "waiting", for: "you", reason: "What applies?", until: null, due: false, question } as const;
+    expect(statusText({ ...base, status }, PAGE)).toContain("issue-42  waiting for you\nWhat applies?\n");
+  });
+
   test("the condition that it waits for, or the reason of its end, comes first", () => {
     const shown = (status: RunDetails["status"]) => {
       const text = statusText({ ...base, status }, PAGE);

@@ -175,7 +175,8 @@ function whyText({ status, since, run }: RunDetails, page: Page): string | null 
       const until = status.until === null ? "" : ` Until ${momentText(status.until, page)}.`;
       const { question } = status;
       const asks = question === null || question.question === status.reason ? "" : ` It asks: ${question.question}`;
-      const asked = question === null ? "" : `${asks} (${question.options.join(" / ")})`;
+      const options = question === null || question.options.length === 0 ? "" : ` (${question.options.join(" / ")})`;
+      const asked = `${asks}${options}`;
       return `${sentence(status.reason)}${until}${asked}`;
     }
     case "crashed":
