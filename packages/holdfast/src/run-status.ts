@@ -38,6 +38,8 @@ export interface RunDetails extends RunWithStatus {
   readonly pullRequest: (PullRequestAddress & { readonly undone: boolean }) | null;
   /** Tool calls that were denied to agents, each once. */
   readonly denied: readonly string[];
+  /** The flag of `resume` that raises the limit which ended the run, such as `max-iterations`; null: none did. */
+  readonly raise: string | null;
   /**
    * Sequences of the newest checkpoints that cannot be read. The other fields then come from the checkpoint before
    * them.
@@ -81,6 +83,7 @@ export async function readStatus(handle: RunHandle, found: RunWithStatus, now: n
     loop: planes === undefined ? null : summarizeLoop(planes),
     step: picture.step,
     denied: picture.denied,
+    raise: await limitToRaise(found, planes?.context.values ?? {}),
     last: picture.last,
     worktree: workspace?.root ?? null,
     branch: planes?.files?.branch?.replace(/^refs\/heads\//, "") ?? null,
@@ -88,6 +91,12 @@ export async function readStatus(handle: RunHandle, found: RunWithStatus, now: n
     pullRequest: pull === null ? null : { ...pull, undone: isUndone(pull, effects) },
     damaged,
   };
+}
+
+async function limitToRaise({ run, status }: RunWithStatus, values: JsonObject): Promise<string | null> {
+  if (status.kind !== "failed") return null;
+  if (status.limit) return "max";
+  return run.workflow === "impl" ? (await import("@holdfast/workflows/impl/limits")).reachedLimit(values) : null;
 }
 
 /** Workflows store arbitrary values; a workflow that stores a pull request uses this shape. */

@@ -111,7 +111,7 @@ describe("starting work that has ended", () => {
     const before = await countsOf(place);
     const again = await place.run(...line);
     expect(again).toMatchObject({ status: 1, stderr: expect.stringContaining("add --again") });
-    expect(again.stdout).toContain("holdfast resume issue-1@N --force");
+    expect(again.stdout).toContain("holdfast resume issue-1 --max-iterations N");
     expect(await countsOf(place)).toEqual(before);
     const begun = await place.json(...line, "--dry-run");
     expect(begun.plan).toMatchObject({ id: "issue-1", earlier: { id: "issue-1", state: { kind: "failed" } } });

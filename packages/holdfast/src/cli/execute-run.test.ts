@@ -36,6 +36,7 @@ const STATUS: RunDetails = {
   pullRequest: null,
   denied: [],
   damaged: [],
+  raise: null,
 };
 
 test("no line is wider than the page, including the first, and an address stays whole", () => {

@@ -168,8 +168,8 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
       return takeLines(status);
     case "failed":
     case "aborted":
-      if (isAtLimit(status))
-        return [`Allow more: ${program} resume ${id} --max N${flags.always}`, ...takeLines(status)];
+      if (status.raise !== null)
+        return [`Allow more: ${program} resume ${id} --${status.raise} N${flags.always}`, ...takeLines(status)];
       return [
         `What happened: ${program} events ${id}`,
         `Restart from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,

@@ -132,6 +132,7 @@ export const details = run.extend({
   loop: nullable(anyObject),
   step: nullable(string()),
   denied: texts,
+  raise: nullable(string()),
   last: nullable(strictObject({ at: time, text: string() })),
   worktree: nullable(string()),
   branch: nullable(string()),

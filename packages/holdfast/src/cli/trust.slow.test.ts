@@ -542,6 +542,7 @@ ${workflowSource(ASKING)}`;
     // A run that failed at a limit executes again once the limit is raised.
     const failed = await run(["run", "1", "--no-review", "--max-iterations", "1", "--agent", agent]);
     expect(failed, failed.stderr).toMatchObject({ status: 1 });
+    expect((await run(["status", "1"])).stderr).toBe("Allow more: holdfast resume issue-1 --max-iterations N\n");
     expect(await run(["format", "export", "issue-1", "--to", "run", "--output", `${file}2`])).toMatchObject({
       status: 0,
     });

@@ -89,14 +89,19 @@ function limitOf(options: ImplOptions, limit: LimitName): number {
   return limit === "maxIterations" || limit === "maxReviews" ? options[limit] : options.limits[limit];
 }
 
+/** The flag of the limit that ended the run; null: none did. */
+export function reachedLimit(values: JsonObject): string | null {
+  const { stopped } = parseImplState(values);
+  return Object.keys(LIMITS).find((flag) => LIMITS[flag]?.limit === stopped?.limit) ?? null;
+}
+
 /** An impl run handles outside changes like every run. Its hint names the flag that raises the limit that ended it. */
 export const implFreshness: Freshness = {
   isOwn: () => false,
   judge: () => null,
   relocate: () => null,
   failedHint({ run, values }) {
-    const { stopped } = parseImplState(values);
-    const [flag] = Object.entries(LIMITS).find(([, { limit }]) => limit === stopped?.limit) ?? [];
-    return flag === undefined ? null : `Raise the limit: \`holdfast resume ${run} --${flag} N\`.`;
+    const flag = reachedLimit(values);
+    return flag === null ? null : `Raise the limit: \`holdfast resume ${run} --${flag} N\`.`;
   },
 };

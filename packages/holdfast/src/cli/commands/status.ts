@@ -47,7 +47,7 @@ export const spec = {
     { line: "holdfast status issue-42 --json | jq -r .run.status.kind", about: "for a script" },
   ],
   reads: true,
-  json: '{"run": {...}}; without RUN {"at", "runs": [...], "slots": {"limit": N or null, "used": N}}; with --watch one such line with "kind": "status" for each change. A run object also has "resumable", "priority", "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied" and "damaged".',
+  json: '{"run": {...}}; without RUN {"at", "runs": [...], "slots": {"limit": N or null, "used": N}}; with --watch one such line with "kind": "status" for each change. A run object also has "resumable", "priority", "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied", "raise" (the flag that raises the limit which ended it, or null) and "damaged".',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {

@@ -46,6 +46,7 @@ describe("view", () => {
     pullRequest: null,
     denied: [],
     damaged: [],
+    raise: null,
   };
 
   test("an unfinished run", () => {
@@ -86,10 +87,10 @@ describe("view", () => {
   });
 
   test("the condition that it waits for, or the reason of its end, comes first", () => {
-    const shown = (status: RunDetails["status"]) => {
+    const shown = (status: RunDetails["status"], raise: string | null = null) => {
       const text = statusText({ ...base, status }, PAGE);
       for (const line of text.split("\n")) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
-      return `${text.split("\nwork")[0]}\n> ${nextText({ ...base, status }, PAGE)}`;
+      return `${text.split("\nwork")[0]}\n> ${nextText({ ...base, status, raise }, PAGE)}`;
     };
     expect(
       [
@@ -124,7 +125,7 @@ describe("view", () => {
           reason: "Review scores showed no improvement for 4 consecutive failures",
           limit: false,
         }),
-        shown({ kind: "failed", at: "2026-11-15T11:59:00.000Z", reason: "20 iterations", limit: true }),
+        shown({ kind: "failed", at: "2026-11-15T11:59:00.000Z", reason: "20 iterations", limit: true }, "max"),
         shown({ kind: "aborted", at: null, reason: "aborted by eva" }),
         shown({ kind: "saved", holder: null }),
       ].join("\n\n"),

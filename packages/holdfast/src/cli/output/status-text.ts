@@ -130,7 +130,7 @@ function heartbeatText({ status }: RunDetails, page: Page): string {
 }
 
 /** Printed to stderr: the command to run next. */
-export function nextText({ run, status, budget }: RunDetails, { program }: Page): string {
+export function nextText({ run, status, budget, raise }: RunDetails, { program }: Page): string {
   const resume = `${program} resume ${run.id}`;
   switch (status.kind) {
     case "running":
@@ -148,7 +148,7 @@ export function nextText({ run, status, budget }: RunDetails, { program }: Page)
     case "crashed":
       return `Continue with: ${resume}`;
     case "failed":
-      if (status.limit) return `Allow more: ${resume} --max N`;
+      if (raise !== null) return `Allow more: ${resume} --${raise} N`;
       return `What happened: ${program} events ${run.id}\nRestart from a checkpoint: ${resume}@N --force`;
     case "aborted":
       return `Restart from a checkpoint: ${resume}@N --force`;
