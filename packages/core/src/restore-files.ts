@@ -160,13 +160,13 @@ export async function revertUnexpectedFiles(runSession: RunSession): Promise<voi
   const saved = `${runSession.run.id}@${runSession.state.sequence}`;
   const own = ownBranch(files);
   if (own !== null) await workspace.switchTo({ ...own, commits: "drop" });
-  const text = `The run's own worktree was changed while only ${who} worked, who were to change nothing there: ${named(paths)}. It is saved as ${saved}`;
+  const text = `The run's worktree was changed while only ${who} worked, which may only read it: ${named(paths)}. It is saved as ${saved}`;
   const before = runSession.state.sequence;
   try {
     // The note is in the commit that ends the restore, so a kill after it does not lose the note.
-    const finish = () => [{ kind: "note", body: { text: `${text}, and taken back` } } as const];
+    const finish = () => [{ kind: "note", body: { text: `${text}, and undone` } } as const];
     await restoreRunFiles(runSession, { to: settled.sequence, trigger: "error_recovery", why: changedBy(who), finish });
-    runSession.tell({ kind: "note", text: `${text}, and taken back` });
+    runSession.tell({ kind: "note", text: `${text}, and undone` });
   } catch (error) {
     // Another process keeps writing there and the restore has not begun. Paid work must not be repeated for that; the next check tries
     // again.
