@@ -147,6 +147,15 @@ test("interrupted in the middle, it is not a resumable run, and the same import 
   });
 });
 
+test("validate names the command that checks a run file", async () => {
+  const path = join(directory, "issue-1.run");
+  await writeFile(path, "holdfast-run 1 0\n");
+  const { validateFiles } = await import("./read-files.ts");
+  expect(validateFiles({ paths: [path], cwd: directory })).toMatchObject([
+    { ok: false, message: expect.stringContaining(`holdfast format import ${path} --dry-run`) },
+  ]);
+});
+
 test("loops without a checkpoint are named, with the command that starts them again", async () => {
   const loop = join(directory, ".aiwg/ralph/loops/ralph-fix-tests-a1b2c3d4");
   await mkdir(loop, { recursive: true });

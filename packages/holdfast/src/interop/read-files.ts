@@ -11,6 +11,7 @@ import { chooseFormat, detectFormat, findFormat } from "@holdfast/formats/regist
 import { type SourceFiles, readSourceFiles } from "@holdfast/formats/source-files";
 import { readJson } from "@holdfast/formats/strict-json";
 import { type ErrorCode, HoldfastError, usageError } from "@holdfast/platform/error";
+import { isRunFile } from "./run-file.ts";
 
 export interface DecodedSources {
   readonly format: FormatName;
@@ -262,6 +263,8 @@ export function validateFiles(params: {
 function validateFile(file: Parameters<typeof chooseFormat>[0], named: FormatName | undefined): Validated {
   let format: FormatName | null = named ?? null;
   try {
+    if (isRunFile(file.bytes))
+      throw usageError(`This is a run file; \`holdfast format import ${file.path} --dry-run\` checks it`);
     const codec = chooseFormat(file, named);
     format = codec.name;
     const { checkpoints, remarks } = codec.decode(file);
