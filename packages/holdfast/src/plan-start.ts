@@ -400,8 +400,16 @@ export function seedNotice(adapters: Adapters, { agent, seed }: ExecutionConfig)
   return `Seed ${seed} is stored with the run, but ${agent} does not accept a seed: its answers may differ each time`;
 }
 
-/** Files an issue for a task in words. The same text yields the same issue; null without a forge. */
-export async function fileTask(adapters: Adapters, text: string, labels: readonly string[]): Promise<Work | null> {
+/**
+ * Files an issue for a task in words. The same text yields the same issue; null without a forge. `check` runs before a new
+ * issue is created: if it throws, nothing is filed.
+ */
+export async function fileTask(
+  adapters: Adapters,
+  text: string,
+  labels: readonly string[],
+  check: () => Promise<unknown>,
+): Promise<Work | null> {
   if (adapters.forge === null) return null;
   const key = `task/${sha256(text).slice(0, 32)}`;
   // A process that was killed while it filed the same issue may have left a request behind.
@@ -410,6 +418,7 @@ export async function fileTask(adapters: Adapters, text: string, labels: readonl
   const forge = adapters.forge.marked(mark);
   if (ended > 0) await adapters.wait(forge.lateMs, new AbortController().signal);
   const known = await forge.findIssue(key);
+  if (known === null) await check();
   const [title = text] = text.trim().split("\n");
   const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels, key }));
   return { kind: "issue", number: issue.number };

@@ -274,9 +274,16 @@ export class RunService {
     await answerDecision({ adapters: await this.adapters(), ...params });
   }
 
-  /** Files an issue for a task in words. The same text yields the same issue; null without a forge. */
-  async fileTask(text: string, labels: readonly string[] = []): Promise<Work | null> {
-    return await fileTask(await this.adapters(), text, labels);
+  /**
+   * Files an issue for a task in words. The same text yields the same issue; null without a forge. `check` runs before a
+   * new issue is created: if it throws, nothing is filed.
+   */
+  async fileTask(
+    text: string,
+    labels: readonly string[] = [],
+    check: () => Promise<unknown> = () => Promise.resolve(),
+  ): Promise<Work | null> {
+    return await fileTask(await this.adapters(), text, labels, check);
   }
 
   /**

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -216,6 +216,10 @@ describe("work", () => {
         status: 2,
         stderr: expect.stringContaining("There is no agent"),
       });
+      // The issue of a task is public, so it is filed only for a start that is possible.
+      for (const flags of [["--agent", "claud:x"], ["--agent", "command:true", "--plan", "none.md"]])
+        expect(await place.run("run", "--task", "New", ...flags)).toMatchObject({ status: 2 });
+      expect(readdirSync(join(place.remote, "holdfast-forge/issues"))).toEqual(["1.md"]);
       const old = await place.run("run", "1", "--backend", "command:true", "--dry-run");
       expect(old.stderr).toContain("--backend is deprecated: use --impl-model");
       expect(await place.git("branch", "--list")).toBe("* main");

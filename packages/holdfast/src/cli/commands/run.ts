@@ -61,7 +61,14 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const files = filesTasks(request.workflow) && !input.on("dry-run");
   // `start` removes the announcement when it holds the lease; every other return removes it here.
   using starting = input.on("dry-run") ? null : holdfast.work.announce(request);
-  const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
+  const planFor = (of: Work): Promise<StartPlan> =>
+    unlessAborted(
+      shell.signal,
+      planRun(shell, holdfast, { ...request, work: of }, { settings: settings.work.impl, input }),
+    );
+  // A start that the plan refuses files no issue: others would see it, and it cannot be taken back.
+  const check = (): Promise<unknown> => planFor(request.work);
+  const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request, check)) : request.work;
   const loopSlot = readSlot(input);
   const session = request.sessionMs === undefined ? {} : { sessionMs: request.sessionMs };
   const limits = readWorkflowLimits({
@@ -84,8 +91,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   };
   const ofIssue = await openRun(holdfast, work, input.on("resume"));
   if (ofIssue !== undefined && input.on("resume")) return await resumeUnfinished(ofIssue.id);
-  const planning = planRun(shell, holdfast, { ...request, work }, { settings: settings.work.impl, input });
-  const plan = await unlessAborted(shell.signal, planning);
+  const plan = await planFor(work);
   const raised = input.on("resume") && Object.keys(limits).length > 0 && plan.earlier?.state.kind === "failed";
   const open = ofIssue ?? (raised ? plan.earlier : await openTask(holdfast, plan));
   if (open !== undefined && input.on("resume")) return await resumeUnfinished(open.id);
@@ -178,10 +184,14 @@ async function agentsOf(shell: Shell, request: RunRequest, settings: WorkSetting
 }
 
 /** Files a task as an issue first, if there is a forge. The same text yields the same issue, also after a crash. */
-async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Promise<Work> {
+async function fileTask(
+  holdfast: Holdfast,
+  { work, options }: RunRequest,
+  check: () => Promise<unknown>,
+): Promise<Work> {
   if (work.kind !== "task") return work;
   const labels = typeof options["type"] === "string" ? [`type:${options["type"]}`] : [];
-  return (await holdfast.work.fileTask(work.text, labels)) ?? work;
+  return (await holdfast.work.fileTask(work.text, labels, check)) ?? work;
 }
 
 /** The unfinished run of this work. Throws an error that names the holder if another process works on it. */
