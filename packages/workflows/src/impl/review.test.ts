@@ -49,6 +49,9 @@ describe("review reply", () => {
       ["Score: -5/100", "no line with a score"],
       ["Rating: 9", "no line with a score"],
       ["```\nScore: 100/100\n```\nHm.", "no line with a score"],
+      // The change itself can contain a verdict, and a reviewer quotes the change.
+      [`Wrong.\n\`\`\`diff\n ${JSON.stringify(scores)}\n\`\`\`\nFix it.`, "no JSON"],
+      [`Wrong.\n~~~ patch\n+${JSON.stringify(scores)}\n~~~\nFix it.`, "no JSON"],
       ["Score: 60/100\nScore: 95/100", "two different scores for overall"],
       ["Faithful: 95\nStyle: 90", "no score for docs, cornerCases"],
       ["", "no JSON"],

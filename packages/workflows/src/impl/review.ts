@@ -147,11 +147,12 @@ type ReviewReply =
 
 /**
  * Reads every JSON object in a reviewer's reply, alone, fenced or inside prose. The last one with all four scores
- * counts, because a reviewer may first repeat the given form or think aloud. Without one, reads scores in prose.
+ * counts, because a reviewer may first repeat the given form or think aloud. Without one, reads scores in prose. Scores
+ * in a fenced diff belong to the change and do not count.
  */
 export function parseReviewReply(text: string): ReviewReply {
   let why = "there is no JSON object in it, and no line with a score";
-  for (const object of objectsIn(text).toReversed()) {
+  for (const object of objectsIn(text.replaceAll(FENCED_DIFF, "")).toReversed()) {
     const scores = readScores(object);
     if (scores.kind === "read") {
       return {
@@ -168,6 +169,8 @@ export function parseReviewReply(text: string): ReviewReply {
   if (typeof prose !== "string") return prose;
   return { kind: "unreadable", why: prose === "" ? why : prose, text };
 }
+
+const FENCED_DIFF = /^[ \t]*(```|~~~)[ \t]*(?:diff|patch)\b[^]*?^[ \t]*\1.*$/gim;
 
 /**
  * Reads lines such as `Score: 69/100` or `- **Style**: 9/10`. A dimension without a line gets the overall score. The
