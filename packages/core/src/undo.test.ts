@@ -27,6 +27,7 @@ describe("each kind is undone or refused with the reason", () => {
       recorded("push", { target: "/r.git b", payload: { expected: BEFORE }, receipt: { commit: COMMIT } }),
       /back to bbbbbbbbbb, if it is still at aaaaaaaaaa$/,
     ],
+    [recorded("push", { target: "/my r.git b", receipt: { commit: COMMIT } }), /^Delete branch b at \/my r.git,/],
     [recorded("pull_request", { target: "github b", receipt: { number: 3, url: "u" } }), /^Close pull request #3/],
     [recorded("state_label", { target: "github #4", payload: { label: "state:dev" } }), /state:dev from issue #4/],
     [

@@ -91,7 +91,8 @@ export function planUndo({ effect, payload }: RecordedEffect): UndoRecipe | Refu
   const [receipt, content] = [asRecord(state.receipt), asRecord(payload)];
   switch (kind) {
     case "push": {
-      const [, remote, branch] = /^(\S+) (\S+)$/.exec(target) ?? [];
+      // The path of a remote may contain spaces. The name of a branch cannot.
+      const [, remote, branch] = /^(.+) ([^\s-]\S*)$/.exec(target) ?? [];
       const [from, to = null] = [receipt["commit"], content["expected"]];
       if (remote === undefined || branch === undefined || !isCommit(from) || (to !== null && !isCommit(to)))
         return unreadable(kind);
@@ -340,7 +341,7 @@ class Target {
     // A run adopts any open pull request of its branch, also one of another user.
     const isOurs = this.#effects.some(({ effect }) => mentionsKey(found.body, effect.key));
     if (isOurs) return { kind: "there" };
-    return refusal(`pull request #${number} does not carry this run's marker, so another user opened it`, BY_HAND);
+    return refusal(`pull request #${number} does not carry this run's marker: another user opened it, or edited its text`, BY_HAND);
   }
 
   async #askRemote(recipe: Extract<UndoRecipe, { readonly kind: "undo_push" }>): Promise<Answer> {
