@@ -1,4 +1,4 @@
-import { execFile } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { cp, mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -90,6 +90,9 @@ describe("import and export", () => {
     const cut = join(place.clone, "cut.json");
     await writeFile(cut, (await readFile(seed)).subarray(0, 200));
     expect((await place.run("format", "import", cut, "--format", "impl-json", "--run", "cut")).status).toBe(6);
+    const fifo = join(place.clone, "fifo");
+    execFileSync("mkfifo", [fifo]);
+    expect((await place.run("format", "import", fifo)).status).toBe(6);
     expect((await place.json("list")).runs).toHaveLength(1);
     const rows = await place.run("--json", "format", "validate", seed, cut, odd, packed, join(place.clone, "absent"));
     expect(rows.status).toBe(6);

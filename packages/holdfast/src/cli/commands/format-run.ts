@@ -1,5 +1,5 @@
 /** Run files on the command line: `format export --to run` writes one, `format import` reads one. */
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { byteText } from "@holdfast/core/store-size";
@@ -70,6 +70,8 @@ export function namesRunFile(shell: Shell, paths: readonly string[]): boolean {
   if (path === undefined || paths.length > 1) return false;
   const start = Buffer.alloc(32);
   try {
+    // Opening a FIFO blocks until another process writes to it, and no signal ends that.
+    if (!statSync(resolve(shell.cwd, path)).isFile()) return false;
     const file = openSync(resolve(shell.cwd, path), "r");
     try {
       return isRunFile(start.subarray(0, readSync(file, start)));
