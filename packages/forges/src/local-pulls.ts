@@ -139,6 +139,10 @@ async function requireCommits(
     const hint = "Give a branch that exists in the repository.";
     throw forgeRefused(`base branch ${base} does not exist`, hint, { why: "base_missing", base });
   }
+  if (!(await areRelated(local.git, headCommit, baseCommit))) {
+    const hint = `Rebase it onto ${base} and push it again.`;
+    throw forgeRefused(`${head} has no history in common with ${base}`, hint, { why: "unrelated", head, base });
+  }
   if (!(await isAncestor(local.git, headCommit, baseCommit))) return { headCommit, baseCommit };
   const hint = "Commit and push something first.";
   throw forgeRefused(`${head} has no commit that ${base} lacks`, hint, { why: "nothing_new", head, base });
@@ -305,8 +309,17 @@ type MergedTree =
   | { readonly kind: "clean"; readonly tree: string }
   | { readonly kind: "conflict"; readonly files: readonly string[] };
 
-/** Merges two commits in the object database only. */
+/** Whether two commits have a common ancestor. */
+async function areRelated(git: Git, one: string, other: string): Promise<boolean> {
+  const args = ["merge-base", one, other];
+  const done = await git.result({ args });
+  if (done.kind !== "exited" || done.code === null || done.code > 1) throw gitError(args, done);
+  return done.code === 0;
+}
+
+/** Merges two commits in the object database only. Without a common ancestor, which git refuses to merge, they conflict. */
 async function mergeTree(git: Git, base: string, head: string): Promise<MergedTree> {
+  if (!(await areRelated(git, base, head))) return { kind: "conflict", files: ["all files"] };
   const args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base, head];
   const done = await git.result({ args });
   if (done.kind !== "exited" || done.code === null || done.code > 1) throw gitError(args, done);

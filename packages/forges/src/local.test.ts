@@ -230,6 +230,21 @@ describe("local forge", () => {
       expect(await forge.getPullRequest(number)).toMatchObject({ state: "merged" });
     });
 
+    test("a head without a common history is refused, and conflicts when it came after the pull request", async () => {
+      const forge = scene.forge();
+      await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
+      const orphan = scene.bare.git("commit-tree", "-m", "orphan", "topic^{tree}").trim();
+      scene.bare.git("update-ref", "refs/heads/orphan", orphan);
+      await expect(forge.createPullRequest(pullRequest({ head: "orphan" }))).rejects.toMatchObject({
+        code: "FORGE_REFUSED",
+        data: { why: "unrelated" },
+      });
+      expect(await forge.findPullRequest("orphan")).toBeNull();
+      const { number } = await forge.createPullRequest(pullRequest());
+      scene.bare.git("update-ref", "refs/heads/topic", orphan);
+      expect(await forge.getPullRequest(number)).toMatchObject({ state: "open", mergeability: "conflicting" });
+    });
+
     test("a pull request is behind when the base moved; a draft is blocked and not merged", async () => {
       const forge = scene.forge();
       const head = await scene.push({ branch: "topic", from: "main", files: { "b.txt": "b\n" } });
