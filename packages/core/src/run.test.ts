@@ -306,6 +306,8 @@ describe("trailer", () => {
     ["Fix it\n\nBecause.\n", "Fix it\n\nBecause.\n\nHoldfast-Run: r1\n"],
     ["Fix it\r\n\r\nBecause.\r\n", "Fix it\n\nBecause.\n\nHoldfast-Run: r1\n"],
     ["Fix: it", "Fix: it\n\nHoldfast-Run: r1\n"],
+    ["Fix \u202e\u001b]0;x\u0007it\n\na\tcode\u2069", "Fix ]0;xit\n\na\tcode\n\nHoldfast-Run: r1\n"],
+    ["Fix it\n\nHoldfast\u0007-Run: other", "Fix it\n\nHoldfast-Run: r1\n"],
     ["Fix it\n\nRefs: #1\nSigned-off-by: A", "Fix it\n\nRefs: #1\nSigned-off-by: A\nHoldfast-Run: r1\n"],
     ["Fix it\n\nholdfast-run: other\nRefs: #1", "Fix it\n\nRefs: #1\nHoldfast-Run: r1\n"],
     ["Holdfast-Run: other", "Holdfast-Run: r1\n"],

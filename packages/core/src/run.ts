@@ -152,7 +152,7 @@ const TRAILER = "Holdfast-Run";
  */
 export function withRunTrailer(message: string, run: string): string {
   const text = message
-    .replaceAll("\r\n", "\n")
+    .replaceAll(UNPRINTABLE, "")
     .split("\n")
     .filter((line) => !OWN_TRAILER.test(line))
     .join("\n")
@@ -169,6 +169,8 @@ export function runTrailersOf(message: string): readonly string[] {
 }
 
 const OWN_TRAILER = new RegExp(`^\\s*${TRAILER}\\s*:([^\\n]*)$`, "i");
+/** Control characters, and overrides of the text direction: `git log` sends them to the terminal of its reader. */
+const UNPRINTABLE = /[^\P{Cc}\n\t]|[\u202a-\u202e\u2066-\u2069]/gu;
 const ANY_TRAILER = /^(?:[A-Za-z0-9][A-Za-z0-9-]*: \S|\s+\S)/;
 
 /** Label of a run that executes another one again; its value is that run's id. A rerun never counts as the work's own run. */

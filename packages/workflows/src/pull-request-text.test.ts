@@ -89,6 +89,10 @@ describe("the title of a pull request is formed from what the agent proposes", (
     expect(form("🙂".repeat(300)).isWellFormed()).toBe(true);
   });
 
+  test("control characters and overrides of the text direction are left out", () => {
+    expect(form("[fix] \u202eA\u001b[31m b\u2066")).toBe(form("[fix] A [31m b"));
+  });
+
   test("without a text the issue's own title is used, without an issue there is no number", () => {
     expect(form(null, "numbered", " \u0007 ")).toBe("[feat][#42] Implementation");
     expect(formTitle({ proposed: "[feat][#1] x", otherwise: "", issue: null, form: "numbered", tags })).toBe("x");

@@ -84,10 +84,11 @@ function readProposal(line: string, form: TitleParams["form"], tags: readonly st
 }
 
 /**
- * Returns one line without control characters and without the Markdown or label that some agents put around a title.
+ * Returns one line without control characters, overrides of the text direction, and the Markdown or label that some agents put around a title.
  */
 function oneLine(text: string): string {
   return text
+    .replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, "")
     .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, " ")
     .trim()
     .replace(/^#{1,6}\s+/, "")
