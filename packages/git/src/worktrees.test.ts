@@ -132,7 +132,10 @@ describe("worktrees", () => {
       const path = join(repo.root, "..", "repo-worktrees", "r");
       mkdirSync(path, { recursive: true });
       writeFileSync(join(path, "theirs"), "x");
-      await expect(workspaces.create({ run: "r" })).rejects.toMatchObject({ code: "USAGE" });
+      await expect(workspaces.create({ run: "r" })).rejects.toMatchObject({
+        code: "USAGE",
+        hint: expect.stringContaining("Move it away"),
+      });
       expect(readdirSync(path)).toEqual(["theirs"]);
       expect(() => repo.git("rev-parse", "--verify", "-q", "holdfast/r")).toThrow();
     });

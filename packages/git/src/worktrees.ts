@@ -195,7 +195,7 @@ async function findStart(
   location: Omit<WorktreeLocation, "env">,
 ): Promise<readonly string[]> {
   const { path, branch, unborn } = location;
-  await requireFree(path, "Choose another path for the worktree; nothing there was touched.");
+  await requireFree(path, "Move it away, then run the command again. Nothing there was touched.");
   requireUnused(branch, await listWorktrees(repository));
   const known = await resolveCommit(repository, `refs/heads/${branch}`);
   if (known !== null) return [path, branch];
