@@ -341,7 +341,10 @@ class Target {
     // A run adopts any open pull request of its branch, also one of another user.
     const isOurs = this.#effects.some(({ effect }) => mentionsKey(found.body, effect.key));
     if (isOurs) return { kind: "there" };
-    return refusal(`pull request #${number} does not carry this run's marker: another user opened it, or edited its text`, BY_HAND);
+    return refusal(
+      `pull request #${number} does not carry this run's marker: another user opened it, or edited its text`,
+      BY_HAND,
+    );
   }
 
   async #askRemote(recipe: Extract<UndoRecipe, { readonly kind: "undo_push" }>): Promise<Answer> {

@@ -448,7 +448,8 @@ async function requireWorktree(
 async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<ResumeFlags> {
   const { run, workflow, agent, limits = {}, answers = {} } = params;
   const { labels } = await (await holdfast.run(run)).summary();
-  const always = workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${workflow}`;
+  const always =
+    workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${quoteWord(workflow)}`;
   const typed = Object.entries(limits).flatMap(([name, value]) =>
     (isJsonArray(value) ? value : [value]).map(
       (one) => ` --${name} ${typeof one === "string" ? quoteWord(one) : String(one)}`,

@@ -217,7 +217,10 @@ describe("work", () => {
         stderr: expect.stringContaining("There is no agent"),
       });
       // The issue of a task is public, so it is filed only for a start that is possible.
-      for (const flags of [["--agent", "claud:x"], ["--agent", "command:true", "--plan", "none.md"]])
+      for (const flags of [
+        ["--agent", "claud:x"],
+        ["--agent", "command:true", "--plan", "none.md"],
+      ])
         expect(await place.run("run", "--task", "New", ...flags)).toMatchObject({ status: 2 });
       expect(readdirSync(join(place.remote, "holdfast-forge/issues"))).toEqual(["1.md"]);
       const old = await place.run("run", "1", "--backend", "command:true", "--dry-run");
@@ -284,9 +287,9 @@ describe("work", () => {
       const look = await place.run("resume", "issue-1", "--dry-run");
       expect(look.stdout).toContain("+ What is it, really?");
       await place.agent([GOOD]);
-      const asked = await place.run("resume", "issue-1");
+      const asked = await place.run("resume", "issue-1", "--agent", "command:exit 0");
       expect(asked.status).toBe(4);
-      expect(asked.stdout).toContain("--accept issue_body_changed");
+      expect(asked.stdout).toContain("--agent 'command:exit 0' --accept issue_body_changed");
       const done = await place.run("resume", "issue-1", "--accept", "issue_body_changed");
       expect(done.status, done.stdout + done.stderr).toBe(0);
       const pull = await forge.findPullRequest("holdfast/issue-1");
