@@ -7,7 +7,7 @@ import type { StageAttempt } from "./position.ts";
 
 export interface CheckoutState {
   readonly root: string;
-  /** HEAD, refs and the files that git status lists, each with a text that changes when it does. */
+  /** HEAD, refs, the files that git status lists, git's hooks and config: each with a text that changes when it does. */
   readonly state: ReadonlyMap<string, string>;
 }
 

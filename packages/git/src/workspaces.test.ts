@@ -477,7 +477,29 @@ test("the state of the main checkout leaves out the files that runs write there 
   expect([...(state?.keys() ?? [])].filter((name) => name.startsWith("file "))).toEqual([
     "file .tool/state.json",
     "file notes.md",
+    "file .git/config",
   ]);
+});
+
+test("the state of the main checkout changes with a hook or a setting of git, not with a branch's", async () => {
+  const repo = startCommitted({ "a.txt": "a\n" });
+  const workspaces = await openGitWorkspaces(repo.root);
+  let before = await workspaces.mainCheckout(join(repo.root, "../run"));
+  const changed = async (): Promise<readonly string[]> => {
+    const after = await workspaces.mainCheckout(join(repo.root, "../run"));
+    const [was, is] = [before?.state ?? new Map<string, string>(), after?.state ?? new Map<string, string>()];
+    before = after;
+    return [...is.keys()].filter((name) => was.get(name) !== is.get(name));
+  };
+  repo.git("config", "branch.main.remote", "origin");
+  repo.git("config", "branch.main.merge", "refs/heads/main");
+  expect(await changed()).toEqual([]);
+  repo.write(".git/hooks/pre-push", "#!/bin/sh\n");
+  expect(await changed()).toEqual(["file .git/hooks/pre-push"]);
+  repo.git("config", "core.fsmonitor", "./watch");
+  expect(await changed()).toEqual(["file .git/config"]);
+  repo.git("config", "branch.side.remote", "origin");
+  expect(await changed()).toEqual([]);
 });
 
 describe("git version", () => {

@@ -1,8 +1,9 @@
 // The workspaces of a repository: run worktrees, side worktrees, pins, and the state of the main checkout.
 
-import { lstat, realpath } from "node:fs/promises";
+import { hash } from "node:crypto";
+import { lstat, readFile, readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import type { CheckoutState, DescribedCommit, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
@@ -181,8 +182,28 @@ async function readMainCheckout(
     if (path === undefined || own?.test(path) === true) continue;
     state.set(`file ${quotePath(path)}`, `${record} ${await stampOf(mainRoot, path)}`);
   }
+  for (const [path, stamp] of await readGitSetup(repository.commonDir))
+    state.set(`file ${relative(mainRoot, path)}`, stamp);
   return { root: mainRoot, state };
 }
+
+/**
+ * Reads what starts programs in the user's git and in our push: the hooks and the config. The sections of branches are
+ * left out: git writes them when it creates a branch, and they start nothing.
+ */
+async function readGitSetup(commonDir: string): Promise<ReadonlyMap<string, string>> {
+  const setup = new Map<string, string>();
+  const hooks = join(commonDir, "hooks");
+  const names = await readdir(hooks).catch(() => []);
+  for (const name of names.filter((each) => !each.endsWith(".sample")))
+    setup.set(join(hooks, name), await stampOf(hooks, name));
+  const config = join(commonDir, "config");
+  const text = await readFile(config, "utf8").catch(() => "");
+  setup.set(config, hash("sha256", text.replaceAll(BRANCH_SECTION, "")));
+  return setup;
+}
+
+const BRANCH_SECTION = /^\[branch "[^\n]*\n(?:[^[\n][^\n]*\n)*/gm;
 
 const STATUS = ["status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"];
 

@@ -16,13 +16,18 @@ const straying = (lines: readonly string[]): string =>
   ].join("; ")}`;
 
 describe("an agent that changes the user's main checkout", () => {
-  test("a file and a branch: shown and asked about once, then the run continues", async () => {
+  test("a file, a branch and a hook: shown and asked about once, then the run continues", async () => {
     const place = await work.begin();
-    const agent = straying([`echo stray > ${place.clone}/stray.txt`, `git -C ${place.clone} branch stray`]);
+    const agent = straying([
+      `echo stray > ${place.clone}/stray.txt`,
+      `git -C ${place.clone} branch stray`,
+      `mkdir -p ${place.clone}/.git/hooks`,
+      `echo exit 0 > ${place.clone}/.git/hooks/pre-push`,
+    ]);
     const asked = await place.run("run", "1", "--no-review", "--agent", agent);
     expect(asked, JSON.stringify(asked, null, 2)).toMatchObject({ status: 4 });
     expect(asked.stdout.replaceAll(/\s+/g, " ")).toMatch(
-      /changed during the call of the agent \(agent\): refs\/heads\/stray, stray\.txt/,
+      /changed during the call of the agent \(agent\): refs\/heads\/stray, stray\.txt, \.git\/hooks\/pre-push/,
     );
     const again = await place.run("resume", "1");
     expect(again).toMatchObject({ status: 4 });
