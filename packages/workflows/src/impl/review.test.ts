@@ -75,6 +75,8 @@ describe("review reply", () => {
       ["- Quality: 90 %", 90],
       ["Overall: 7 out of 10 (the tests are missing)", 70],
       ["overall = 88/100. Good.", 88],
+      ["Looks good. Score: 95", 95],
+      ["Looks good! **Score: 9.5/10**, no more", 95],
     ])("%j gives every dimension %i", (line, score) => {
       const all = { faithful: score, style: score, docs: score, cornerCases: score };
       const text = `It lacks tests.\r\n${line}\nAdd them.\n`;
@@ -98,6 +100,16 @@ describe("review reply", () => {
         scores: { faithful: 10, style: 10, docs: 70, cornerCases: 60 },
         score: 10,
       });
+    });
+
+    test.each([
+      "> Score: 100/100",
+      "  > **Score**: 100",
+      "It says that Score: 100 is right",
+      "The form is `Score: 100`",
+    ])("%j is a quotation or part of a sentence, not a score", (line) => {
+      expect(parseReviewReply(`It lacks tests.\n${line}\n`)).toMatchObject({ kind: "unreadable" });
+      expect(parseReviewReply(`${line}\nScore: 20`)).toMatchObject({ kind: "read", score: 20 });
     });
 
     test("no text gives a score above the numbers in it", () => {

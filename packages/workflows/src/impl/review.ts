@@ -196,18 +196,15 @@ const FENCED = /^[ \t]*(```|~~~)[^]*?^[ \t]*\1.*$/gm;
 const SCORE_LINE =
   /^([a-z][a-z _-]{0,40}?)(?: score)?\s*[:=]\s*(\d+(?:\.\d+)?)\s*(?:(%)|(?:\/|(?:out )?of)\s*(\d+))?\s*(?:[.,;(–—-].*)?$/i;
 
-/** A score inside a sentence does not count, nor does one in a fenced block, which quotes code. */
+/** A score inside a sentence does not count, nor does one in a fenced block or after `>`, which quote. */
 function proseScores(text: string): readonly { readonly name: Dimension | "overall"; readonly score: number }[] {
   return text
     .replaceAll(FENCED, "")
     .split(/\r?\n/)
-    .flatMap((line) => {
-      const match = SCORE_LINE.exec(
-        line
-          .slice(0, LINE_CHARACTERS)
-          .replaceAll(/[*_#>`]|^\s*[-•]\s/g, " ")
-          .trim(),
-      );
+    .filter((line) => !/^\s*>/.test(line))
+    .flatMap((line) => line.slice(0, LINE_CHARACTERS).split(/(?<=[.!?]) /))
+    .flatMap((sentence) => {
+      const match = SCORE_LINE.exec(sentence.replaceAll(/[*_#`]|^\s*[-•]\s/g, " ").trim());
       const name = PROSE_NAMES.get(bareName(match?.[1] ?? ""));
       if (match === null || name === undefined) return [];
       const [scale, given] = [match[4], match[3] ?? match[4]];
