@@ -124,9 +124,12 @@ export async function importedItems(
     return [documentItem({ key: `the imported run ${run}`, value, file: run })];
   }
   const inputs = Object.entries(config.inputs).filter(([name, value]) => CARRIED.has(name) && value !== null);
-  const { settings } = context.values;
-  const value = { agent: config.agent, model: config.model, ...Object.fromEntries(inputs), settings: settings ?? null };
-  const carries = inputs.length > 0 || config.agent !== null || settings !== undefined;
+  const { settings, templates } = context.values;
+  // A document carries no templates. A run file does whose run began as a document elsewhere.
+  const moved = imported === undefined || templates === undefined ? {} : { templates, branch: files?.branch ?? null };
+  const named = { agent: config.agent, model: config.model, ...Object.fromEntries(inputs) };
+  const value = { ...named, settings: settings ?? null, ...moved };
+  const carries = inputs.length > 0 || config.agent !== null || settings !== undefined || "templates" in moved;
   return carries ? [documentItem({ key: `the imported document of ${run}`, value, file: run })] : [];
 }
 
