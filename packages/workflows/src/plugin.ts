@@ -201,6 +201,8 @@ export interface Adoption {
   readonly dropsGraph?: boolean;
   /** Why the document says that it cannot be resumed; absent: it does not say so. */
   readonly refusal?: string | null;
+  /** Throws if the run cannot continue here. Called before a worktree is created. Absent: it can. */
+  check?(): Promise<void>;
   /** Returns the workflow's state and the run's inputs, once the worktree exists. */
   prepare(root: string): Promise<{ readonly values: JsonObject; readonly inputs: Partial<InputsPlane> }>;
 }

@@ -48,6 +48,7 @@ export async function planAdoption(
       reopens: false,
       dropsGraph: false,
       refusal: null,
+      check: async () => undefined,
       prepare: async () => ({ values: checkpoint.planes.context.values, inputs: {} }),
     };
   }
@@ -65,6 +66,7 @@ export async function planAdoption(
     reopens: adoption.reopens ?? adoption.enters !== undefined,
     dropsGraph: adoption.dropsGraph ?? false,
     refusal: adoption.refusal ?? null,
+    check: async () => adoption.check?.(),
     prepare(workspace) {
       if (workspace === undefined)
         throw new HoldfastError({
@@ -107,6 +109,8 @@ export interface Adoption {
   readonly dropsGraph: boolean;
   /** Why the document says that it cannot be resumed; null: it does not say so. */
   readonly refusal: string | null;
+  /** Throws if the run cannot continue here. */
+  check(): Promise<void>;
   /** Returns the workflow's state and the run's inputs, once the worktree exists. */
   prepare(
     workspace: Workspace | undefined,
@@ -222,6 +226,7 @@ export async function adoptImport(
   await using held = await acquireLease(adapters, run.id);
   const { newest, top, position: current } = await loadRun(adapters, run.id);
   const place = await planPlace(adapters, { run, checkpoint, answers, ...adoption });
+  await adoption.check();
   const workspace = await createPlace(adapters, run, place);
   const note = placeNote(checkpoint, place);
   const { values, inputs } = await adoption.prepare(workspace);

@@ -7,6 +7,7 @@ import { type JsonObject, asJsonObject } from "@holdfast/core/json";
 import { HOLDFAST_MEMBER } from "@holdfast/formats/crunch-document";
 import { branchNamedIn, sourceDocumentOf } from "@holdfast/formats/format";
 import { type HoldfastError, usageError } from "@holdfast/platform/error";
+import { fetchImportedIssue } from "../forge.ts";
 import {
   type ChangeLimit,
   type StageEntry,
@@ -77,6 +78,9 @@ export const crunchPlugin: WorkflowPlugin = {
       ...(finished === null ? {} : { enters: entryAfter(finished, iteration) }),
       dropsGraph: !isExecutable(planes.position.graph),
       refusal: refusalOf(sourceDocumentOf(planes)?.document ?? {}),
+      async check() {
+        await fetchImportedIssue(adapters, issue);
+      },
       async prepare(root) {
         const state = await adoptCrunchState({ adapters, options, planes, issue, root });
         return {

@@ -1,6 +1,7 @@
 // The impl workflow as a plug-in: created from options, and continued from an imported checkpoint.
 
 import { IMPL_EXTENSION } from "@holdfast/formats/impl-json";
+import { fetchImportedIssue } from "../forge.ts";
 import { type WorkflowPlugin, importWithoutAgent, importedIssueNumber, namedRoles } from "../plugin.ts";
 import { planInput } from "./plan.ts";
 import { implLimits, withLimits } from "./limits.ts";
@@ -42,6 +43,9 @@ export const implPlugin: WorkflowPlugin = {
       options: implOptionsJson(options),
       agent,
       base: options.baseBranch,
+      async check() {
+        await fetchImportedIssue(adapters, issue);
+      },
       async prepare(root) {
         const extension = checkpoint.planes.extensions[IMPL_EXTENSION];
         const state = await adoptImplState({ adapters, options, values: context.values, issue, extension, root });

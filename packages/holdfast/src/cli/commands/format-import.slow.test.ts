@@ -254,6 +254,14 @@ describe("continuing an imported run", () => {
     expect(entries).toContainEqual(
       expect.objectContaining({ kind: "note", body: { text: expect.stringContaining(note) } }),
     );
+    const worktrees = (): string => execFileSync("git", ["-C", place.clone, "worktree", "list"]).toString();
+    const before = worktrees();
+    const other = await place.json("format", "import", await implFile(place, { issue_no: 99 }));
+    expect(await place.run("resume", other.run, "--agent", agent)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining("There is no issue 99"),
+    });
+    expect(worktrees()).toBe(before);
     const done = await place.json("format", "import", await implFile(place, { current_stage: "done" }));
     expect(await place.json("status", done.run)).toMatchObject({ run: { status: { kind: "done" } } });
     expect((await place.run("resume", done.run)).status).toBe(0);
