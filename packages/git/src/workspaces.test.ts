@@ -478,6 +478,7 @@ test("the state of the main checkout leaves out the files that runs write there 
     "file .tool/state.json",
     "file notes.md",
     "file .git/config",
+    "file .git/config.worktree",
   ]);
 });
 
@@ -500,6 +501,14 @@ test("the state of the main checkout changes with a hook or a setting of git, no
   expect(await changed()).toEqual(["file .git/config"]);
   repo.git("config", "branch.side.remote", "origin");
   expect(await changed()).toEqual([]);
+  const config = readFileSync(join(repo.root, ".git/config"), "utf8");
+  for (const hidden of ["\t[core]\n\thooksPath = /x\n", '[branch "y"] [core] hooksPath = /x\n']) {
+    repo.write(".git/config", `${config}${hidden}`);
+    expect(repo.git("config", "core.hooksPath").trim()).toBe("/x");
+    expect(await changed()).toEqual(["file .git/config"]);
+    repo.write(".git/config", config);
+    expect(await changed()).toEqual(["file .git/config"]);
+  }
 });
 
 describe("git version", () => {

@@ -195,15 +195,17 @@ async function readGitSetup(commonDir: string): Promise<ReadonlyMap<string, stri
   const setup = new Map<string, string>();
   const hooks = join(commonDir, "hooks");
   const names = await readdir(hooks).catch(() => []);
+  const digest = async (path: string): Promise<string> =>
+    hash("sha256", (await readFile(path, "latin1").catch(() => "")).replaceAll(BRANCH_SECTION, ""));
   for (const name of names.filter((each) => !each.endsWith(".sample")))
-    setup.set(join(hooks, name), await stampOf(hooks, name));
-  const config = join(commonDir, "config");
-  const text = await readFile(config, "utf8").catch(() => "");
-  setup.set(config, hash("sha256", text.replaceAll(BRANCH_SECTION, "")));
+    setup.set(join(hooks, name), `${await stampOf(hooks, name)} ${await digest(join(hooks, name))}`);
+  for (const name of ["config", "config.worktree"])
+    setup.set(join(commonDir, name), await digest(join(commonDir, name)));
   return setup;
 }
 
-const BRANCH_SECTION = /^\[branch "[^\n]*\n(?:[^[\n][^\n]*\n)*/gm;
+/** Exactly as git writes it. Anything else may hide another section, because git reads several on one line, and indented ones. */
+const BRANCH_SECTION = /^\[branch "[^"\\\n]*"\]\n(?:\t[\w-]+ = [^\n]*\n)*/gm;
 
 const STATUS = ["status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"];
 
