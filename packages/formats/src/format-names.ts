@@ -9,4 +9,11 @@ export const EXPORT_NAMES = [...FORMAT_NAMES, "atif"] as const;
 export type ExportName = (typeof EXPORT_NAMES)[number];
 
 /** Documents with a published JSON Schema. */
-export const SCHEMA_NAMES = ["loop-json", "loop-registry", "loop-state", "reflection-memory", "atif"] as const;
+export const SCHEMA_NAMES = [
+  "config",
+  "loop-json",
+  "loop-registry",
+  "loop-state",
+  "reflection-memory",
+  "atif",
+] as const;

@@ -94,9 +94,12 @@ function unwrap(schema: unknown): unknown {
   return schema instanceof z.ZodMiniOptional ? schema.def.innerType : schema;
 }
 
+/** What JSON Schema can say about a value, for editors. It accepts at least what the parser accepts. */
+type ValueSchema = Readonly<Record<string, unknown>>;
+
 /** A schema for one value: if the parser returns undefined, the value does not fit, and the message says what would. */
-export function settingValue<T>(expected: string, parse: (value: unknown) => T | undefined) {
-  return z.pipe(
+export function settingValue<T>(expected: string, parse: (value: unknown) => T | undefined, json: ValueSchema = {}) {
+  const read = z.pipe(
     z.unknown(),
     z.transform((value: unknown, payload): T => {
       const parsed = parse(value);
@@ -105,22 +108,32 @@ export function settingValue<T>(expected: string, parse: (value: unknown) => T |
       return z.NEVER;
     }),
   );
+  return read.register(z.globalRegistry, { description: expected, ...json });
 }
 
 export function choice<const T extends string>(choices: readonly T[]) {
-  return settingValue(`one of ${choices.join(", ")}`, (value) => choices.find((known) => known === value));
+  return settingValue(`one of ${choices.join(", ")}`, (value) => choices.find((known) => known === value), {
+    enum: choices,
+  });
 }
 
 export function yesOrNo() {
-  return settingValue("true or false", (value) => (typeof value === "boolean" ? value : undefined));
+  return settingValue("true or false", (value) => (typeof value === "boolean" ? value : undefined), {
+    type: "boolean",
+  });
 }
 
 export function count(least: number) {
-  return settingValue(`a whole number from ${least}`, (value) => whole(value, least));
+  return settingValue(`a whole number from ${least}`, (value) => whole(value, least), {
+    type: "integer",
+    minimum: least,
+  });
 }
 
 export function model() {
-  return settingValue("provider or provider:model, such as codex, claude:opus or command:./my-agent", (value) =>
-    typeof value === "string" && MODEL.test(value) ? value : undefined,
+  return settingValue(
+    "provider or provider:model, such as codex, claude:opus or command:./my-agent",
+    (value) => (typeof value === "string" && MODEL.test(value) ? value : undefined),
+    { type: "string" },
   );
 }

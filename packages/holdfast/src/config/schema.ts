@@ -33,6 +33,8 @@ import {
 } from "@holdfast/formats/setting-values";
 import { type YamlText, parseYaml } from "@holdfast/platform/yaml";
 
+const TEXT = { type: "string", minLength: 1 } as const;
+
 /** An upper limit: a run that retries more often ignores what its provider reports. */
 const MAX_RETRIES = 50;
 const MAX_DELAY_MS = 24 * 3_600_000;
@@ -59,7 +61,7 @@ const rule = z.strictObject({
 
 /** `errors` in holdfast.config.yaml. */
 const errorSchema = z.strictObject({
-  import: z.optional(settingValue("a file", nonEmpty)),
+  import: z.optional(settingValue("a file", nonEmpty, TEXT)),
   retry: z.optional(retry),
   exhausted: z.optional(choice(LAST_ACTIONS)),
   fallback: z.optional(
@@ -165,7 +167,7 @@ function storeSetting(value: unknown): string | StoreSetting | undefined {
 }
 
 /** The schema of holdfast.config.yaml. Every key is optional: an absent key has its default. */
-const configSchema = z.strictObject({
+export const configSchema = z.strictObject({
   store: z.optional(settingValue("a directory, or { path: directory, maxSize: 5GB }", storeSetting)),
   retention: z.optional(
     z.strictObject({
@@ -191,7 +193,7 @@ const configSchema = z.strictObject({
       maxUntrackedBytes: z.optional(settingValue("a size such as 20MB", size)),
       includeIgnored: z.optional(yesOrNo()),
       mainCheckout: z.optional(choice(["ask", "report"])),
-      worktrees: z.optional(settingValue("a directory", nonEmpty)),
+      worktrees: z.optional(settingValue("a directory", nonEmpty, TEXT)),
     }),
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
@@ -213,7 +215,7 @@ const configSchema = z.strictObject({
   forge: z.optional(
     z.strictObject({
       kind: z.optional(choice(["auto", "local", "github", "gitlab", "none"])),
-      path: z.optional(settingValue("a directory", nonEmpty)),
+      path: z.optional(settingValue("a directory", nonEmpty, TEXT)),
       host: z.optional(settingValue("a host such as ghe.example.com", hostName)),
     }),
   ),
@@ -230,8 +232,8 @@ const configSchema = z.strictObject({
       draft: z.optional(yesOrNo()),
       attribution: z.optional(yesOrNo()),
       afterRebase: z.optional(choice(["review", "impl"])),
-      gate: z.optional(settingValue("a shell command", nonEmpty)),
-      base: z.optional(settingValue("a branch name", nonEmpty)),
+      gate: z.optional(settingValue("a shell command", nonEmpty, TEXT)),
+      base: z.optional(settingValue("a branch name", nonEmpty, TEXT)),
       prompts: z.optional(
         z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file(), continue: file() }),
       ),
@@ -292,13 +294,13 @@ const configSchema = z.strictObject({
           value === "none" ? null : FORMAT_NAMES.find((name) => name === value),
         ),
       ),
-      directory: z.optional(settingValue("a directory", nonEmpty)),
+      directory: z.optional(settingValue("a directory", nonEmpty, TEXT)),
     }),
   ),
   aiwg: z.optional(
     z.strictObject({
       mirror: z.optional(yesOrNo()),
-      directory: z.optional(settingValue("a directory", nonEmpty)),
+      directory: z.optional(settingValue("a directory", nonEmpty, TEXT)),
       keep: z.optional(count(0)),
       maxAge: z.optional(
         settingValue('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
@@ -363,7 +365,7 @@ function thresholdShape(): Record<"faithful" | "style" | "docs" | "cornerCases",
 }
 
 function file() {
-  return z.optional(settingValue("a file", nonEmpty));
+  return z.optional(settingValue("a file", nonEmpty, TEXT));
 }
 
 function percent() {
@@ -416,7 +418,9 @@ function days(value: unknown): number | undefined {
 const DAY = 86_400_000;
 
 function atLeastOrNone(least: number) {
-  return settingValue(`a number from ${least}, or "none"`, (value) => (value === "none" ? null : whole(value, least)));
+  return settingValue(`a number from ${least}, or "none"`, (value) => (value === "none" ? null : whole(value, least)), {
+    anyOf: [{ type: "integer", minimum: least }, { const: "none" }],
+  });
 }
 
 export type ParsedConfig =

@@ -114,8 +114,9 @@ function lossesOf(params: {
   return losses;
 }
 
-/** Formats that have a JSON Schema, published with the package. */
+/** What has a JSON Schema, published with the package. */
 const FILES = {
+  config: "schemas/config.schema.json",
   "loop-json": "schemas/loop-checkpoint.schema.json",
   "loop-registry": "schemas/loop-registry.schema.json",
   "loop-state": "schemas/loop-state.schema.json",

@@ -38,6 +38,14 @@ test("setup --defaults writes the explained defaults once, at the root", async (
   });
   expect(await readFile(path, "utf8")).toBe("gc: { auto: false }\n");
   expect(await holdfast.run(["config", "--path"], { cwd })).toMatchObject({ status: 0, stdout: `${path}\n` });
+
+  const schemas = join(root, "node_modules/holdfast/schemas");
+  await mkdir(schemas, { recursive: true });
+  await writeFile(join(schemas, "config.schema.json"), "{}");
+  const pointing = await holdfast.run(["setup", "--defaults", "--dry-run"], { cwd });
+  expect(pointing.stdout).toBe(
+    `# yaml-language-server: $schema=./node_modules/holdfast/schemas/config.schema.json\n${dry.stdout}`,
+  );
 });
 
 test("config shows the origin of each value", async () => {

@@ -149,17 +149,19 @@ function indentedText(text: string, page: Page): string {
 
 const schemaSpec = {
   name: "format schema",
-  summary: "print the published JSON Schema of a format",
-  details: ["Draft 2020-12. Without a name it lists the formats that have a schema."],
-  operands: [{ name: "NAME", about: "a format", required: false, completes: "nothing", choices: SCHEMA_NAMES }],
+  summary: "print the JSON Schema of a format or the config file",
+  details: ["Draft 2020-12. Without a name it lists what has a schema."],
+  operands: [
+    { name: "NAME", about: "config, or a format", required: false, completes: "nothing", choices: SCHEMA_NAMES },
+  ],
   consent: "reads",
   flags: {},
   examples: [
     { line: "holdfast format schema", about: "list the schemas" },
     { line: "holdfast format schema atif", about: "print one" },
     {
-      line: "holdfast format schema loop-json > loop-checkpoint.schema.json",
-      about: "save one for an editor or a validator",
+      line: "holdfast format schema config > holdfast.schema.json",
+      about: "save the schema of holdfast.config.yaml for an editor",
     },
   ],
   reads: true,

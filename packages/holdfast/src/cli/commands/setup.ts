@@ -1,10 +1,10 @@
 /** The `setup` command: detects agent, forge and test command, and writes the config. */
 import { chmodSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { splitAgent } from "@holdfast/core/agent";
 import { asRecord, asText } from "@holdfast/core/json";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { readRegularFile, writeDurable } from "@holdfast/platform/files";
+import { fileKind, readRegularFile, writeDurable } from "@holdfast/platform/files";
 import type { ObservedAgent } from "../../check-agents.ts";
 import { configTemplate } from "../../config/config-template.ts";
 import type { ConfigEdit } from "../../config/edit-config.ts";
@@ -77,7 +77,10 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   const plan = planSetup(found, chosen);
   const before = textOf(path);
   const { editConfig } = await import("../../config/edit-config.ts");
-  const text = plan.edits.length === 0 ? before : (before === "" ? HEADER : "") + editConfig(before, plan.edits);
+  const text =
+    plan.edits.length === 0
+      ? before
+      : (before === "" ? schemaLine(path) + HEADER : "") + editConfig(before, plan.edits);
   const isWritten = plan.edits.length > 0 && (await mayWrite(shell, input, { path, text, found, plan, asks }));
   if (isWritten) {
     write(path, text, "replace");
@@ -117,7 +120,7 @@ function writeDefaults(shell: Shell, input: SetupInput, path: string): Exit {
   );
   if (other !== undefined)
     throw usage(`--defaults writes the defaults, so --${other} has no effect`, "Leave out one of the two flags.");
-  const text = configTemplate();
+  const text = schemaLine(path) + configTemplate();
   if (input.on("dry-run")) {
     shell.print({ json: () => ({ path, written: false, text }), text: () => text });
     shell.notify(`Would write ${escapeText(path)}`);
@@ -173,6 +176,13 @@ function conclude(
 }
 
 const HEADER = "# Written by `holdfast setup`. All settings: holdfast setup --defaults --dry-run\n";
+
+/** With this line editors complete keys and mark mistakes. Only a package installed in the project has a path that is true for everybody. */
+function schemaLine(path: string): string {
+  const schema = "node_modules/holdfast/schemas/config.schema.json";
+  const isInstalled = fileKind(join(dirname(path), schema)) === "file";
+  return isInstalled ? `# yaml-language-server: $schema=./${schema}\n` : "";
+}
 
 const FORGES = ["auto", "github", "gitlab", "local", "none"] as const;
 
