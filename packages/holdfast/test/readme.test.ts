@@ -47,10 +47,10 @@ test("the graph in docs/library.md runs and prints what its last comment says", 
   expect(printed.trim()).toBe(/\/\/ (\{ kind: 'done'.*)$/m.exec(code ?? "")?.[1]);
 });
 
-describe("the transcript of the demo", () => {
-  const shown = blockOf("text");
+describe("the picture of the demo", () => {
+  const shown = pictureText();
 
-  test("is what the demo prints", () => {
+  test("is what the demo prints; scripts/draw-demo.mjs draws it", () => {
     const seed = /npm run demo -- --seed (\d+)/.exec(readme)?.[1] ?? "";
     expect(shown).toContain(`(seed ${seed})`);
     const printed = execFileSync(process.execPath, [entry, "demo", "--seed", seed], {
@@ -103,6 +103,18 @@ test("every command in the README exists", () => {
   expect(named.length).toBeGreaterThan(4);
   expect(named.filter((name) => name !== undefined && !known.has(name))).toEqual([]);
 });
+
+/** The lines of docs/demo.svg below the command. */
+function pictureText(): string {
+  const rows = readFileSync(join(root, "docs/demo.svg"), "utf8").matchAll(/<text[^>]*>(.*)<\/text>/g);
+  const lines = [...rows].map(([, row = ""]) =>
+    row
+      .replaceAll(/<[^>]*>/g, "")
+      .replaceAll("&lt;", "<")
+      .replaceAll("&amp;", "&"),
+  );
+  return `${lines.slice(2).join("\n")}\n`;
+}
 
 function blockOf(language: string): string {
   const block = new RegExp(`\`\`\`${language}\\n([^]*?)\`\`\``).exec(readme)?.[1];
