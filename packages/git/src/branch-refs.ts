@@ -6,8 +6,9 @@ import { setTimeout } from "node:timers/promises";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
-import { type WorktreeContext, readGitDirHead, toRawPath } from "./capture.ts";
-import { findObject } from "./objects.ts";
+import { type WorktreeContext, readGitDirHead, readRefFile, toRawPath } from "./capture.ts";
+import { createFacts } from "./facts.ts";
+import { findObject, isLooseAndFilled } from "./objects.ts";
 import { type Checkout, type Repository, worktreeGit } from "./repository.ts";
 
 /** A repository that can be queried, through one of its worktrees or, if bare, through its own directory. */
@@ -30,8 +31,17 @@ export function readTip(git: Git, ref: string): Promise<string | null> {
   return findObject(git, `${ref}^{commit}`);
 }
 
+/**
+ * Like `readTip`, for the full name of a branch. Reads the file where refs are files. Git is asked about a commit that
+ * is not a loose object: it may be packed or lost.
+ */
+export async function readBranchTip(repository: Repository, ref: string): Promise<string | null> {
+  const id = readRefFile(toRawPath(repository.commonDir), ref);
+  return id !== null && isLooseAndFilled(repository, id) ? id : readTip(repository.git, ref);
+}
+
 export async function requireTip(at: BranchContext): Promise<string> {
-  const tip = await readTip(at.worktree.repository.git, at.ref);
+  const tip = await readBranchTip(at.worktree.repository, at.ref);
   if (tip !== null) return tip;
   throw new HoldfastError({
     code: "GIT_FAILED",
@@ -40,12 +50,12 @@ export async function requireTip(at: BranchContext): Promise<string> {
   });
 }
 
-export function requireCommit({ git }: RepositoryContext, name: string): Promise<string> {
-  return resolve(git, name, "commit");
+export function requireCommit(at: RepositoryContext, name: string): Promise<string> {
+  return resolve(at, name, "commit");
 }
 
-export function requireTree({ git }: RepositoryContext, name: string): Promise<string> {
-  return resolve(git, name, "tree");
+export function requireTree(at: RepositoryContext, name: string): Promise<string> {
+  return resolve(at, name, "tree");
 }
 
 /**
@@ -72,8 +82,14 @@ export async function requireIdleWorktree(at: BranchContext): Promise<void> {
   });
 }
 
-async function resolve(git: Git, name: string, kind: "commit" | "tree"): Promise<string> {
-  const found = name === "" ? null : await findObject(git, `${name}^{${kind}}`);
+const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+/** The commit or the tree of an object. An object that is absent (null) is asked for again. */
+const recallPeeled = createFacts<string | null>(1000);
+
+async function resolve({ git, worktree }: RepositoryContext, name: string, kind: "commit" | "tree"): Promise<string> {
+  const place = worktree.repository.objectDirectory;
+  const ask = async (): Promise<string | null> => (name === "" ? null : findObject(git, `${name}^{${kind}}`));
+  const found = await (FULL_ID.test(name) ? recallPeeled(`${place} ${name} ${kind}`, ask) : ask());
   if (found !== null) return found;
   throw new HoldfastError({
     code: "USAGE",
@@ -228,6 +244,7 @@ export async function isAncestor(
   params: { readonly ancestor: string; readonly of: string },
 ): Promise<boolean> {
   const [ancestor, of] = await Promise.all([requireCommit(at, params.ancestor), requireCommit(at, params.of)]);
+  if (ancestor === of) return true;
   const args = ["merge-base", "--is-ancestor", ancestor, of];
   const result = await at.git.result({ args });
   if (result.kind === "exited" && (result.code === 0 || result.code === 1)) return result.code === 0;

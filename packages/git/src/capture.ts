@@ -13,6 +13,7 @@ import {
   parentOf,
   planCapture,
 } from "./capture-plan.ts";
+import { fileKey } from "./facts.ts";
 import { type RawPath, joinRecords, splitRecords } from "./paths.ts";
 import {
   type IndexCache,
@@ -23,7 +24,6 @@ import {
   type ReadUserIndex,
   type UserIndex,
   compareIndexes,
-  fileKey,
   openPrivateIndex,
   parseIndexEntry,
   readUserIndex,
@@ -269,6 +269,13 @@ export function readGitDirHead(gitDir: RawPath): string | null {
   const common = readText(join(gitDir, "commondir"));
   const commonDir = common === undefined ? gitDir : resolveFrom(gitDir, common);
   return readRef({ gitDir, commonDir, name: "HEAD", depth: 0 });
+}
+
+/** The id that a ref has, where refs are files; null if it has none, or if git has to be asked. */
+export function readRefFile(commonDir: RawPath, name: string): string | null {
+  // Anything but the full name of a ref could be a path or an expression.
+  if (!/^refs\/[^\s~^:?*[\\]+$/.test(name)) return null;
+  return readRef({ gitDir: commonDir, commonDir, name: Buffer.from(name).toString("latin1"), depth: 1 });
 }
 
 const MAX_BYTES = 16 * 1024 * 1024;

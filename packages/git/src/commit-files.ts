@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { CommitParams } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type BranchContext, moveBranch, readTip, requireIdleWorktree, requireTree } from "./branch-refs.ts";
+import { type BranchContext, moveBranch, readBranchTip, requireIdleWorktree, requireTree } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
 import { DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
 import { commitIdentity, commitTime, parseEpochSeconds, readCommit } from "./commits.ts";
@@ -26,7 +26,7 @@ export async function commitFiles(
   const message = cleanMessage(params.message);
   await requireIdleWorktree(at);
   const { worktree } = at;
-  const tip = await readTip(worktree.repository.git, at.ref);
+  const tip = await readBranchTip(worktree.repository, at.ref);
   const base = tip === null ? worktree.repository.emptyTree : await requireTree(at, tip);
   const tree = await writeCurrentTree(worktree, { base, exclude: params.exclude });
   if (tree !== base) {
@@ -44,7 +44,7 @@ export async function createCommit(
   at: BranchContext,
   params: { readonly tree: string; readonly parent: string | null; readonly message: string; readonly at: string },
 ): Promise<string> {
-  const env = await commitIdentity(at.git, params.at);
+  const env = await commitIdentity(at, params.at);
   const parents = params.parent === null ? [] : ["-p", params.parent];
   const args = ["commit-tree", params.tree, ...parents, "-F", "-"];
   return at.worktree.repository.objects.line({ args, input: Buffer.from(params.message), env });

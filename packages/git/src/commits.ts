@@ -2,10 +2,11 @@
 
 import type { GitPath } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Git, gitError, gitIdentity } from "@holdfast/platform/git-command";
+import { gitError, gitIdentity } from "@holdfast/platform/git-command";
 import type { BranchContext } from "./branch-refs.ts";
 import { quotePath, splitRecords } from "./paths.ts";
 import type { Repository } from "./repository.ts";
+import { readSettings, settingOf } from "./settings.ts";
 
 /** A stored commit, in bytes (one character each), so that a copy keeps author and message in any encoding. */
 interface CommitObject {
@@ -56,11 +57,15 @@ export function commitTime(line: string): number | null {
 }
 
 /** Environment variables for git that set the user of this repository as author and committer at a given time. */
-export async function commitIdentity(git: Git, at: string): Promise<Readonly<Record<string, string>>> {
+export async function commitIdentity(
+  { worktree }: Pick<BranchContext, "worktree">,
+  at: string,
+): Promise<Readonly<Record<string, string>>> {
+  const settings = await readSettings(worktree.repository, worktree.gitDir);
   const fallback = snapshotIdentity(parseEpochSeconds(at));
-  const [name, mail] = await Promise.all([readSetting(git, "user.name"), readSetting(git, "user.email")]);
+  const [name, mail] = ["user.name", "user.email"].map((key) => cleanIdentity(settingOf(settings, key) ?? ""));
   // Git would complete a partial identity with the name of this machine.
-  if (name === "" || mail === "") return fallback;
+  if (!name || !mail) return fallback;
   return {
     ...fallback,
     GIT_AUTHOR_NAME: name,
@@ -81,15 +86,9 @@ export function parseEpochSeconds(at: string): number {
   });
 }
 
-async function readSetting(git: Git, name: string): Promise<string> {
-  const args = ["config", "--get", name];
-  const found = await git.result({ args });
-  // Exit code 1 means that it is not set. Any other failure must not count as that: the commit would get another author
-  // and therefore another id.
-  if (found.kind !== "exited" || (found.code !== 0 && found.code !== 1)) throw gitError(args, found);
-  // Git strips these characters from a name too, because they would end the header early.
-  const text = found.stdout.toString("utf8").replaceAll(/[<>\n\0]/g, "");
-  return text.trim();
+/** Git strips these characters from a name too, because they would end the header early. */
+function cleanIdentity(text: string): string {
+  return text.replaceAll(/[<>\n\0]/g, "").trim();
 }
 
 /** The tagger of a snapshot. */

@@ -7,7 +7,7 @@
 //   refs/holdfast/<run>/kept/<id>          work that no checkpoint has; only the user removes it
 
 import { existsSync } from "node:fs";
-import { open, readFile, rm } from "node:fs/promises";
+import { open, readFile, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
 import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
@@ -52,14 +52,27 @@ async function pinWhole(
   pin: SnapshotParts & { readonly run: string; readonly snapshot: string },
   names: readonly string[],
 ): Promise<string> {
-  const { run, snapshot, head, index } = pin;
-  const [ref] = await Promise.all([
-    createRef(repository, names, snapshot),
+  const { run, snapshot, head } = pin;
+  const [plain = ""] = names;
+  const index =
+    pin.index !== null && (await findMissingObjects(repository, [pin.index])).length === 0 ? pin.index : null;
+  const [isCreated] = await Promise.all([
+    createTogether(repository, [[plain, snapshot], ...(index === null ? [] : [[`${plain}-index`, index] as const])]),
     head === null ? undefined : pinHead(repository, run, head),
   ]);
-  if (index !== null && (await findMissingObjects(repository, [index])).length === 0)
-    await createRef(repository, [`${ref}-index`], index);
+  if (isCreated) return plain;
+  const ref = await createRef(repository, names, snapshot);
+  if (index !== null) await createRef(repository, [`${ref}-index`], index);
   return ref;
+}
+
+/** Creates all of these refs with one git. False, and none is created, if one exists or is locked. */
+async function createTogether(
+  repository: Repository,
+  refs: readonly (readonly [ref: string, id: string])[],
+): Promise<boolean> {
+  const input = Buffer.from(refs.map(([ref, id]) => `create ${ref} ${id}\n`).join(""));
+  return (await repository.git.result({ args: ["update-ref", "--stdin"], input })).code === 0;
 }
 
 /**
@@ -69,16 +82,21 @@ async function pinWhole(
  */
 async function pinHead(repository: Repository, run: string, head: string): Promise<void> {
   const below = `${NAMESPACE}${run}/head/`;
+  if (await isInRefFiles(join(repository.commonDir, below), head)) return;
   const list = async (...which: readonly string[]): Promise<readonly string[]> => {
     const args = ["for-each-ref", "--format=%(objectname) %(refname)", ...which, below];
     // Git fails for a broken history. Then the commit gets a ref of its own.
     const listed = await repository.git.result({ args });
     return listed.stdout.toString("utf8").trim().split("\n");
   };
-  if ((await list()).some((line) => line.startsWith(`${head} `))) return;
+  const all = await list();
+  if (all.some((line) => line.startsWith(`${head} `))) return;
   // The user's last commit may be gone or empty: git does not sync what it writes, and a power cut may have lost it.
   if ((await findMissingObjects(repository, [head])).length > 0 || (await isDamaged(repository, head))) return;
-  const [[reaching], [ancestor = ""]] = await Promise.all([list("--contains", head), list("--merged", head)]);
+  const isFirst = all.join("") === "";
+  const [[reaching], [ancestor = ""]] = isFirst
+    ? [[""], [""]]
+    : await Promise.all([list("--contains", head), list("--merged", head)]);
   if (reaching !== "") return;
   // A ref that names a lost commit protects nothing, and the moved one would no longer protect what it named before.
   await syncRepository(repository);
@@ -88,6 +106,13 @@ async function pinHead(repository: Repository, run: string, head: string): Promi
     if ((await repository.git.result({ args: ["update-ref", ref, head, from] })).code === 0) return;
   }
   await createRef(repository, [`${below}${head}`], head);
+}
+
+/** True if one of the ref files in this folder has the id. False says nothing: the refs may be stored in another way. */
+async function isInRefFiles(folder: string, id: string): Promise<boolean> {
+  const names = await readdir(folder).catch(() => []);
+  const texts = await Promise.all(names.map((name) => readFile(join(folder, name), "latin1").catch(() => "")));
+  return texts.some((text, at) => text === `${id}\n` && names[at]?.endsWith(".lock") === false);
 }
 
 /**

@@ -18,6 +18,7 @@ import {
 } from "@holdfast/core/json";
 import { errorCode } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
+import { fileKey } from "./facts.ts";
 import { type RawPath, splitRecords } from "./paths.ts";
 
 /**
@@ -97,12 +98,6 @@ export async function removeStaleOperations(home: string): Promise<void> {
     // A process of another container may look dead from here, so only old files are removed.
     if (made !== undefined && Date.now() - made.mtimeMs > ABANDONED_MS) await removeQuietly(path);
   }
-}
-
-/** Changes whenever the file is replaced or rewritten; null if it does not exist. */
-export async function fileKey(path: string): Promise<string | null> {
-  const found = await stat(path, { bigint: true }).catch(() => undefined);
-  return found === undefined ? null : `${found.ino}:${found.size}:${found.mtimeNs}`;
 }
 
 const ABANDONED_MS = 10 * 60_000;

@@ -87,7 +87,7 @@ async function replayCommits(
   const [own, marked, identity] = await Promise.all([
     at.git.line({ args: ["rev-list", "--reverse", "--first-parent", head, `^${onto}`] }),
     at.git.line({ args: ["rev-list", "--cherry-mark", "--right-only", "--no-merges", `${onto}...${head}`] }),
-    commitIdentity(at.git, params.at),
+    commitIdentity(at, params.at),
   ]);
   const there = new Set(marked.split("\n").flatMap((line) => (line.startsWith("=") ? [line.slice(1)] : [])));
   const committerLine = `${identity["GIT_COMMITTER_NAME"]} <${identity["GIT_COMMITTER_EMAIL"]}> ${parseEpochSeconds(params.at)} +0000`;

@@ -7,8 +7,9 @@ import type { Branch, PushRefusal, Remote } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
-import { type RepositoryContext, readTip } from "./branch-refs.ts";
+import { type RepositoryContext, readBranchTip } from "./branch-refs.ts";
 import { openScratch } from "./private-index.ts";
+import { type Settings, readSettings } from "./settings.ts";
 
 export const NO_REMOTE: PushRefusal = { cause: "missing_remote", message: "the repository has no remote" };
 
@@ -18,7 +19,7 @@ export const NO_REMOTE: PushRefusal = { cause: "missing_remote", message: "the r
  * also lists which branches each remote has.
  */
 export async function fetchRemote(at: RepositoryContext, configured: string | null): Promise<Fetched> {
-  const settings = readSettings(at.git);
+  const settings = settingsOf(at);
   const [base, push] = await Promise.all([
     findRemote(at, configured, "base", settings),
     findRemote(at, configured, "push", settings),
@@ -54,7 +55,7 @@ export async function readRemoteBranch(
   asked: { readonly branch: string; readonly own: string | null },
 ): Promise<string | null> {
   const remote = await findRemote(at, configured, remoteRole(asked.branch, asked.own));
-  return remote === null ? null : readTip(at.git, `refs/remotes/${remote.name}/${asked.branch}`);
+  return remote === null ? null : readBranchTip(at.worktree.repository, `refs/remotes/${remote.name}/${asked.branch}`);
 }
 
 export async function lookUpRemote(
@@ -62,7 +63,7 @@ export async function lookUpRemote(
   configured: string | null,
   asked: { readonly branch: string; readonly own: string | null },
 ): ReturnType<Branch["lookUpRemote"]> {
-  const settings = readSettings(at.git);
+  const settings = settingsOf(at);
   const remote = await findRemote(at, configured, remoteRole(asked.branch, asked.own), settings);
   if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message, isTemporary: false };
   const ref = `refs/heads/${asked.branch}`;
@@ -80,7 +81,7 @@ export async function lookUpRemote(
  * reliable, because an agent can write them. Empty if the remote does not respond, or if pushes go to several URLs.
  */
 export async function listRemoteTips(at: RepositoryContext, configured: string | null): Promise<readonly string[]> {
-  const settings = readSettings(at.git);
+  const settings = settingsOf(at);
   const remote = await findRemote(at, configured, "push", settings);
   if (remote === null) return [];
   const [url, ...more] = (
@@ -103,7 +104,7 @@ export async function listRemoteTips(at: RepositoryContext, configured: string |
 }
 
 export async function findDefaultBranch(at: RepositoryContext, configured: string | null): Promise<string | null> {
-  const settings = readSettings(at.git);
+  const settings = settingsOf(at);
   const remote = await findRemote(at, configured, "base", settings);
   if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
   const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"], settings);
@@ -158,7 +159,7 @@ export async function findRemote(
   at: RepositoryContext,
   configured: string | null,
   role: RemoteRole,
-  reading: Promise<Settings> = readSettings(at.git),
+  reading: Promise<Settings> = settingsOf(at),
 ): Promise<Remote | null> {
   const settings = await reading;
   const valuesOf = (asked: string): readonly string[] =>
@@ -178,15 +179,8 @@ export async function findRemote(
   return { name, url: hideCredentials(url.split("\n")[0] ?? ""), written: hideCredentials(raw.split("\n")[0] ?? "") };
 }
 
-/** All settings of git in its order: system, user, repository. One call, because every start of git costs milliseconds. */
-type Settings = readonly (readonly [key: string, value: string])[];
-
-async function readSettings(git: RepositoryContext["git"]): Promise<Settings> {
-  const listed = (await git.output({ args: ["config", "--null", "--list"] })).toString("utf8");
-  return listed.split("\0").map((setting) => {
-    const [key = "", ...value] = setting.split("\n");
-    return [key, value.join("\n")];
-  });
+function settingsOf({ worktree }: Pick<RepositoryContext, "worktree">): Promise<Settings> {
+  return readSettings(worktree.repository, worktree.gitDir);
 }
 
 /** A branch of a run is on the remote that runs push to. Any other branch is on the base remote. */
@@ -319,13 +313,13 @@ const NOISE =
  * its environment.
  */
 export async function runUserGit(
-  { worktree, git }: RepositoryContext,
+  { worktree }: Pick<RepositoryContext, "worktree">,
   args: readonly string[],
   settings?: Promise<Settings>,
 ): Promise<UserGitResult> {
   await using scratch = await openScratch(worktree.home);
   const trace = join(scratch.folder, "trace");
-  const rewritten = relativeRemotes(worktree, await (settings ?? readSettings(git)));
+  const rewritten = relativeRemotes(worktree, await (settings ?? settingsOf({ worktree })));
   const result = await runProcess({
     command: "git",
     args: ["--no-pager", "-c", "gc.auto=0", "-c", "maintenance.auto=false", ...args],

@@ -18,8 +18,8 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Git, checkGitVersion, createGit, gitError } from "@holdfast/platform/git-command";
-import { splitRecords } from "./paths.ts";
-import { fileKey } from "./private-index.ts";
+import { createFileFacts, fileKey } from "./facts.ts";
+import { readSettings } from "./settings.ts";
 
 export type ObjectFormat = "sha1" | "sha256";
 
@@ -121,6 +121,8 @@ interface RepositorySearch {
   readonly path: string;
   /** The folder in which git starts. */
   readonly cwd: string;
+  /** The folder at or above `cwd` whose `.git` git finds first. */
+  readonly above: string;
   readonly bareHere: boolean;
 }
 
@@ -142,17 +144,19 @@ async function searchFrom(path: string): Promise<RepositorySearch> {
   });
   // A bare repository is used only if its own path is given: one inside a cloned tree must not take effect.
   const bareHere = await hasBareLayout(cwd);
-  if (!bareHere && !(await hasGitEntry(cwd))) throw notARepository(path);
-  return { path, cwd, bareHere };
+  const above = bareHere ? cwd : await findGitEntry(cwd);
+  if (above === null) throw notARepository(path);
+  return { path, cwd, above, bareHere };
 }
 
-/** True also if a folder above cannot be read: then git decides. */
-async function hasGitEntry(folder: string): Promise<boolean> {
+/** The nearest folder with an entry `.git`, or one that cannot be read: then git decides. */
+async function findGitEntry(folder: string): Promise<string | null> {
   const isAbsent = await lstat(join(folder, ".git")).then(
     () => false,
     (error: NodeJS.ErrnoException) => error.code === "ENOENT",
   );
-  return !isAbsent || (dirname(folder) !== folder && (await hasGitEntry(dirname(folder))));
+  if (!isAbsent) return folder;
+  return dirname(folder) === folder ? null : findGitEntry(dirname(folder));
 }
 
 function notARepository(path: string): HoldfastError {
@@ -163,7 +167,23 @@ function notARepository(path: string): HoldfastError {
   });
 }
 
-async function discover({ path, cwd, bareHere }: RepositorySearch): Promise<Discovered> {
+function discover(search: RepositorySearch): Promise<Discovered> {
+  const { cwd, above, bareHere } = search;
+  return recall([cwd, above, bareHere].join("\0"), () => askGit(search));
+}
+
+/** What decides where a repository is, besides the folders on the way to it. */
+const recall = createFileFacts<Discovered>(({ root, gitDir, commonDir }) => {
+  if (root === null) return null;
+  const link = join(root, ".git");
+  // The time of a directory changes with every file in it.
+  const links = link === gitDir ? [] : [link, join(gitDir, "commondir"), join(gitDir, "gitdir")];
+  return [...links, ...[commonDir, gitDir].flatMap((folder) => CONFIGS.map((name) => join(folder, name)))];
+});
+
+const CONFIGS = ["config", "config.worktree"];
+
+async function askGit({ path, cwd, bareHere }: RepositorySearch): Promise<Discovered> {
   const git = createGit(bareHere ? { cwd, gitDir: cwd } : { cwd });
   const args = ["rev-parse", "--path-format=absolute", "--is-bare-repository", "--show-object-format"];
   const result = await git.result({ args: [...args, "--git-common-dir", "--absolute-git-dir", "--show-toplevel"] });
@@ -199,7 +219,7 @@ const bareness = new Map<string, boolean>();
 /** A linked worktree is not bare, but its repository may be. The result is cached until its configuration changes. */
 async function isBare(commonDir: string, gitDir: string): Promise<boolean> {
   if (commonDir === gitDir) return false;
-  const configs = ["config", "config.worktree"].map((name) => fileKey(join(commonDir, name)));
+  const configs = CONFIGS.map((name) => fileKey(join(commonDir, name)));
   const key = [commonDir, ...(await Promise.all(configs))].join("\0");
   const git = createGit({ cwd: commonDir, gitDir: commonDir });
   const bare = bareness.get(key) ?? (await git.line({ args: ["rev-parse", "--is-bare-repository"] })) === "true";
@@ -355,13 +375,9 @@ export async function createScratchRepository(commonDir: string): Promise<Scratc
  * which is only for a new worktree. Files under such a filter (LFS) arrive there as they are stored.
  */
 export async function disableFilters(repository: Repository): Promise<Readonly<Record<string, string>>> {
-  const listed = await repository.git.result({ args: ["config", "-z", "--name-only", "--get-regexp", "^filter\\."] });
-  const names = new Set(
-    splitRecords(listed.stdout).flatMap((key) => {
-      const match = /^filter\.(.*)\.[^.]+$/s.exec(Buffer.from(key, "latin1").toString("utf8"));
-      return match?.[1] ?? [];
-    }),
-  );
+  // Git itself fails if it cannot read its settings.
+  const listed = await readSettings(repository, repository.commonDir).catch(() => []);
+  const names = new Set(listed.flatMap(([key]) => /^filter\.(.*)\.[^.]+$/s.exec(key)?.[1] ?? []));
   const settings = [...names].flatMap((name) => [
     [`filter.${name}.clean`, ""],
     [`filter.${name}.smudge`, ""],

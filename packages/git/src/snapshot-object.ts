@@ -3,9 +3,9 @@
 //
 // The message records what else belongs to the snapshot: HEAD, the user's index, and the capture options.
 
-import { gitError } from "@holdfast/platform/git-command";
 import { type CaptureOptions, DEFAULT_CAPTURE } from "./capture.ts";
 import { SNAPSHOT_AUTHOR } from "./commits.ts";
+import { writeLooseObject } from "./objects.ts";
 import type { Repository } from "./repository.ts";
 
 export interface SnapshotObject {
@@ -33,10 +33,7 @@ export async function writeSnapshotObject(
     ...(head === null ? [] : [`Holdfast-Head: ${head}`]),
     ...(index === null ? [] : [`Holdfast-Index: ${index}`]),
   ];
-  const args = ["hash-object", "-w", "-t", "tag", "--stdin"];
-  const written = await repository.objects.result({ args, input: Buffer.from(`${lines.join("\n")}\n`) });
-  if (written.code !== 0) throw gitError(args, written);
-  return written.stdout.toString("utf8").trim();
+  return writeLooseObject(repository, "tag", Buffer.from(`${lines.join("\n")}\n`));
 }
 
 /** Also reads the commits of side worktrees, which name their capture options in the same way. */

@@ -8,10 +8,11 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { findOperation, readHead } from "./branch-refs.ts";
 import { type CaptureOptions, type Captured, type WorktreeContext, captureTree } from "./capture.ts";
 import { findDamagedObjects, objectsNamedInError } from "./damaged-objects.ts";
+import { createFacts, fileKey } from "./facts.ts";
 import { isDamaged, syncRepository } from "./objects.ts";
 import { quotePath } from "./paths.ts";
 import { pinSnapshot } from "./pins.ts";
-import { type UserIndex, deletePrivateIndexes, fileKey, openScratch } from "./private-index.ts";
+import { type UserIndex, deletePrivateIndexes, openScratch } from "./private-index.ts";
 import { writeSnapshotObject } from "./snapshot-object.ts";
 import { type TreeChange, diffTrees } from "./tree-diff.ts";
 
@@ -132,14 +133,16 @@ async function checkTree(params: {
 }): Promise<TreeCheck> {
   const { worktree, head, tree, also } = params;
   const { repository } = worktree;
-  const diff = (from: string): Promise<readonly TreeChange[]> => diffTrees(repository.objects, from, tree);
+  const key = repository.objectDirectory;
+  const diff = (from: string): Promise<readonly TreeChange[]> =>
+    recallChanges(`${key} ${from} ${tree}`, () => diffTrees(repository.objects, from, tree));
   let changes: readonly TreeChange[];
   let ids: readonly string[];
   try {
     // Damaged trees of HEAD are not a reason to refuse. Then everything counts as changed.
     [changes, ids] = await Promise.all([
       diff(head ?? repository.emptyTree).catch(() => diff(repository.emptyTree)),
-      objectsOf(worktree, tree),
+      recallObjects(`${key} ${tree}`, () => objectsOf(worktree, tree)),
     ]);
   } catch (error) {
     return { kind: "damaged", missing: [tree, ...objectsNamedInError(error)] };
@@ -147,6 +150,10 @@ async function checkTree(params: {
   const damaged = await findDamagedObjects(worktree, [...new Set([tree, ...ids, ...also])]);
   return damaged.length === 0 ? { kind: "whole", changes } : { kind: "damaged", missing: damaged };
 }
+
+// Most snapshots have the files of the one before. The objects themselves are checked for each.
+const recallChanges = createFacts<readonly TreeChange[]>(2);
+const recallObjects = createFacts<readonly string[]>(2);
 
 async function objectsOf({ repository }: WorktreeContext, tree: string): Promise<readonly string[]> {
   const args = ["ls-tree", "-r", "-t", "-z", "--full-tree", tree];

@@ -7,7 +7,7 @@ import { join, relative } from "node:path";
 import type { CheckoutState, DescribedCommit, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
-import { createBranch, readTip } from "./branch-refs.ts";
+import { createBranch, readBranchTip } from "./branch-refs.ts";
 import { readCommit } from "./commits.ts";
 import { applyPatches, readPatches } from "./hunks.ts";
 import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
@@ -92,7 +92,7 @@ function workspacesOf(repository: Repository, own: RegExp | null): Workspaces {
       await syncRepository(repository);
       return ref;
     },
-    branchTip: (branch) => readTip(repository.git, branch),
+    branchTip: (branch) => readBranchTip(repository, branch),
     async createBranch(params) {
       await createBranch(repository, params);
       await syncRepository(repository);
@@ -163,21 +163,21 @@ async function readMainCheckout(
   if (mainRoot === null || mainRoot === runRoot) return null;
   const git = createGit({ cwd: mainRoot });
   const env = await disableFilters(repository);
-  const [head, branch, refs, status] = await Promise.all([
-    git.result({ args: ["rev-parse", "--verify", "--quiet", "HEAD"] }),
-    git.result({ args: ["symbolic-ref", "--quiet", "HEAD"] }),
+  const [refs, status] = await Promise.all([
     git.result({ args: ["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/", "refs/tags/"] }),
     git.result({ args: ["--no-optional-locks", ...STATUS], env }),
   ]);
   if (refs.code !== 0 || status.code !== 0) return null;
   const state = new Map<string, string>();
   const text = (output: Buffer): string => output.toString("utf8").trim();
-  state.set("HEAD", `${text(branch.stdout) || "(detached)"} ${text(head.stdout)}`);
   for (const line of text(refs.stdout).split("\n")) {
     const [ref = "", commit = ""] = line.split(" ");
     if (ref !== "" && !OWN_BRANCH.test(ref)) state.set(ref, commit);
   }
-  for (const record of splitRecords(status.stdout)) {
+  const records = splitRecords(status.stdout);
+  const heads = records.flatMap((record) => /^# branch\.(?:oid|head) (.*)$/s.exec(record)?.[1] ?? []);
+  state.set("HEAD", heads.toReversed().join(" "));
+  for (const record of records) {
     const path = PATH.exec(record)?.[1];
     if (path === undefined || own?.test(path) === true) continue;
     state.set(`file ${quotePath(path)}`, `${record} ${await stampOf(mainRoot, path)}`);
@@ -207,7 +207,10 @@ async function readGitSetup(commonDir: string): Promise<ReadonlyMap<string, stri
 /** Exactly as git writes it. Anything else may hide another section, because git reads several on one line, and indented ones. */
 const BRANCH_SECTION = /^\[branch "[^"\\\n]*"\]\n(?:\t[\w-]+ = [^\n]*\n)*/gm;
 
-const STATUS = ["status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"];
+const STATUS =
+  "status --porcelain=v2 --branch --no-ahead-behind -z --no-renames --untracked-files=all --ignore-submodules=all".split(
+    " ",
+  );
 
 /** Branches of other runs, which change at the same time. */
 const OWN_BRANCH = /^refs\/heads\/holdfast\//;

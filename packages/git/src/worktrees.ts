@@ -1,5 +1,6 @@
 // Creates, lists and finds the worktrees of runs.
 
+import { existsSync } from "node:fs";
 import { mkdir, readdir, realpath, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,7 +8,8 @@ import { RUN_ID } from "@holdfast/core/run";
 import type { CreateWorkspace } from "@holdfast/core/workspace";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
-import { readTip } from "./branch-refs.ts";
+import { readBranchTip, readTip } from "./branch-refs.ts";
+import { readGitDirHead, toRawPath } from "./capture.ts";
 import { snapshotIdentity } from "./commits.ts";
 import { syncFileSystem, syncRepository } from "./objects.ts";
 import { type Checkout, type Repository, disableFilters, readGitLink, worktreeGit } from "./repository.ts";
@@ -20,7 +22,7 @@ import {
   withStaleFileCleanup,
 } from "./stale-files.ts";
 import { openGitWorkspace } from "./workspace.ts";
-import { OWNER_FILE, UNFINISHED_FILE, readEntries, repairGitLink } from "./worktree-entry.ts";
+import { OWNER_FILE, UNFINISHED_FILE, type WorktreeEntry, readEntries, repairGitLink } from "./worktree-entry.ts";
 
 /** A worktree with the data that git and Holdfast keep about it. */
 export interface WorktreeRecord {
@@ -53,7 +55,6 @@ export async function listWorktrees(repository: Repository): Promise<WorktreeRec
     const entry = main || path === undefined ? undefined : entries.get(path);
     const gitDir = main ? repository.commonDir : entry?.gitDir;
     if (path === undefined || gitDir === undefined || fields.has("bare")) return undefined;
-    const link = await realpath(await readGitLink(join(path, ".git"))).catch(() => undefined);
     const head = fields.get("HEAD") ?? repository.zero;
     return {
       path,
@@ -61,7 +62,7 @@ export async function listWorktrees(repository: Repository): Promise<WorktreeRec
       run: entry?.run ?? null,
       branch: fields.get("branch") ?? null,
       head: head === repository.zero ? null : head,
-      exists: link !== undefined && link === (await realpath(gitDir)),
+      exists: await leadsTo(path, gitDir),
       locked: fields.has("locked"),
       unfinished: entry?.making === true,
     };
@@ -70,8 +71,38 @@ export async function listWorktrees(repository: Repository): Promise<WorktreeRec
 
 /** Compares the whole id: issue-42 never matches the worktree of issue-4. */
 export async function findWorktree(repository: Repository, run: string): Promise<WorktreeRecord | undefined> {
-  const owned = (await listWorktrees(repository)).filter((record) => record.run === run);
+  const entries = (await readEntries(repository)).filter((entry) => entry.run === run);
+  const owned = entries.every(isPlain)
+    ? await Promise.all(entries.map((entry) => fromEntry(entry)))
+    : (await listWorktrees(repository)).filter((record) => record.run === run);
   return owned.find((record) => record.exists) ?? owned[0];
+}
+
+/** True if the files of the entry say all that git would: it is complete, and its refs are files. */
+function isPlain(entry: WorktreeEntry): entry is WorktreeEntry & { readonly folder: string } {
+  const { folder, whole, initializing, head } = entry;
+  return folder !== null && whole && !initializing && !head.includes("/.invalid");
+}
+
+async function fromEntry(entry: WorktreeEntry): Promise<WorktreeRecord> {
+  const { gitDir, run, head, making } = entry;
+  const path = entry.folder ?? "";
+  return {
+    path,
+    gitDir,
+    run,
+    branch: /^ref: (refs\/heads\/.*)\n$/s.exec(head)?.[1] ?? null,
+    head: readGitDirHead(toRawPath(gitDir)),
+    exists: await leadsTo(path, gitDir),
+    locked: existsSync(join(gitDir, "locked")),
+    unfinished: making,
+  };
+}
+
+/** True if the worktree at this path exists and belongs to this git directory. */
+async function leadsTo(path: string, gitDir: string): Promise<boolean> {
+  const link = await realpath(await readGitLink(join(path, ".git"))).catch(() => undefined);
+  return link !== undefined && link === (await realpath(gitDir));
 }
 
 function splitField(field: string): [string, string] {
@@ -197,7 +228,7 @@ async function findStart(
   const { path, branch, unborn } = location;
   await requireFree(path, "Move it away, then run the command again. Nothing there was touched.");
   requireUnused(branch, await listWorktrees(repository));
-  const known = await resolveCommit(repository, `refs/heads/${branch}`);
+  const known = await readBranchTip(repository, `refs/heads/${branch}`);
   if (known !== null) return [path, branch];
   if (unborn !== null) return ["--detach", path, unborn];
   return ["--no-track", "-b", branch, path, await baseOf(repository, params)];
