@@ -37,9 +37,9 @@ export interface CheckpointParent {
 }
 
 /** The planes that a checkpoint saves and restores atomically. All of them are JSON. */
-export interface Planes {
+export interface Planes<V extends object = JsonObject> {
   readonly position: Position;
-  readonly context: Context;
+  readonly context: Context<V>;
   readonly files: FilesPlane | null;
   readonly conversation: ConversationPlane | null;
   /** Journal entry number up to which effects are settled, and the effects in flight. */
@@ -103,8 +103,9 @@ export interface CheckpointSummary {
   readonly quarantined: boolean;
 }
 
-export interface Checkpoint extends CheckpointSummary {
-  readonly planes: Planes;
+/** `V` is the type of its values. */
+export interface Checkpoint<V extends object = JsonObject> extends CheckpointSummary {
+  readonly planes: Planes<V>;
 }
 
 /**
@@ -250,8 +251,8 @@ export const EXECUTION_MODES = ["default", "logged", "seeded", "strict"] as cons
 export type ExecutionMode = (typeof EXECUTION_MODES)[number];
 
 /** Values and token usage of a run, as a checkpoint stores them. */
-export interface Context {
-  readonly values: JsonObject;
+export interface Context<V extends object = JsonObject> {
+  readonly values: V;
   readonly tokens: Readonly<Record<string, number>>;
 }
 

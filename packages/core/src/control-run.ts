@@ -14,10 +14,11 @@ import type { StopSignal } from "./signal.ts";
 import { applySignal, clearSignals, pendingSignal, withdrawSignal } from "./signals.ts";
 import { continuedEntry, waitingEntry } from "./waiting.ts";
 import { type CommitBody, type LeasedBirth, knownRun, writeWithReserve } from "./store.ts";
+import { captureState } from "./values.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
-interface BeginParams<S extends JsonObject> {
+interface BeginParams<S extends object> {
   readonly adapters: Pick<Adapters, "random">;
   readonly workflow: Workflow<S>;
   readonly work: Work;
@@ -32,7 +33,7 @@ interface BeginParams<S extends JsonObject> {
  * Creates a run at its workflow's first stage. A repeated call after a kill completes the same run, and a run that has
  * already begun is not changed. RUN_EXISTS: the id belongs to other work.
  */
-export async function beginRun<S extends JsonObject>(
+export async function beginRun<S extends object>(
   params: BeginParams<S> & {
     readonly adapters: Adapters;
     readonly id: string;
@@ -62,7 +63,7 @@ export async function beginRun<S extends JsonObject>(
 }
 
 /** The run as the store creates it, with its first checkpoint. The checkpoint has no files. */
-export function birthOf<S extends JsonObject>(
+export function birthOf<S extends object>(
   params: BeginParams<S>,
 ): LeasedBirth & { readonly first: Required<CommitBody> } {
   const planes = firstPlanes(params);
@@ -79,7 +80,7 @@ export function birthOf<S extends JsonObject>(
   };
 }
 
-function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {
+function firstPlanes<S extends object>(params: BeginParams<S>): Planes {
   const { workflow, config, adapters } = params;
   const { shape, definition } = workflow;
   const empty = emptyPlanes({ workflow: shape.name, stage: shape.initial });
@@ -93,7 +94,7 @@ function firstPlanes<S extends JsonObject>(params: BeginParams<S>): Planes {
       fence:
         config.seed === null ? `${adapters.random()}${adapters.random()}${adapters.random()}` : `seed ${config.seed}`,
     },
-    context: { values: workflow.initialState(config.inputs), tokens: {} },
+    context: { values: captureState(workflow.initialState(config.inputs)), tokens: {} },
     inputs: params.inputs,
     config,
   };

@@ -26,10 +26,10 @@ import { runStage } from "./stage.ts";
 import { checkStoreSize, measureStore, sizeLevel } from "./store-size.ts";
 import { type Store, knownRun, writeWithReserve } from "./store.ts";
 import { type StageResult, transition } from "./transitions.ts";
-import { capture } from "./values.ts";
+import { captureState } from "./values.ts";
 import type { Workflow } from "./workflow.ts";
 
-export interface ExecuteParams<S extends JsonObject> {
+export interface ExecuteParams<S extends object> {
   readonly adapters: Adapters;
   /** Id of the run. */
   readonly run: string;
@@ -58,7 +58,7 @@ export interface ExecuteParams<S extends JsonObject> {
  * another process took over the run. Work has stopped, nothing more was written, and unsaved work is kept as an
  * orphaned run.
  */
-export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>): Promise<RunOutcome> {
+export async function executeRun<S extends object>(params: ExecuteParams<S>): Promise<RunOutcome> {
   const { adapters, run } = params;
   if (params.lease !== undefined) return await executeLeased(params, params.lease);
   const found = await knownRun(adapters.store, run);
@@ -70,10 +70,7 @@ export async function executeRun<S extends JsonObject>(params: ExecuteParams<S>)
   return await executeLeased(params, lease);
 }
 
-async function executeLeased<S extends JsonObject>(
-  params: ExecuteParams<S>,
-  lease: AcquiredLease,
-): Promise<RunOutcome> {
+async function executeLeased<S extends object>(params: ExecuteParams<S>, lease: AcquiredLease): Promise<RunOutcome> {
   const { adapters, run } = params;
   const end = beginExecution(adapters.store, run);
   try {
@@ -99,7 +96,7 @@ async function executeLeased<S extends JsonObject>(
   }
 }
 
-async function runStages<S extends JsonObject>(
+async function runStages<S extends object>(
   params: ExecuteParams<S>,
   summary: RunSummary,
   lease: AcquiredLease,
@@ -136,7 +133,7 @@ function isLost(error: unknown): error is HoldfastError {
   return error instanceof HoldfastError && error.code === "LEASE_LOST";
 }
 
-async function work<S extends JsonObject>(
+async function work<S extends object>(
   runSession: RunSession,
   params: ExecuteParams<S>,
   lease: AcquiredLease,
@@ -252,7 +249,7 @@ function beginExecution(store: Store, run: string): () => void {
  * Commits a transition atomically: the stage's end, the next stage's start, files, position and values, and the run's
  * end if the next stage is one. Returns the outcome when the run is over, else null.
  */
-async function advance<S extends JsonObject>(
+async function advance<S extends object>(
   runSession: RunSession,
   lease: AcquiredLease,
   workflow: Workflow<S>,
@@ -309,7 +306,7 @@ async function saveEnd(runSession: RunSession, lease: AcquiredLease, request: Sa
 }
 
 /** Ends the run in an end stage. If the stage has a function, it has run; the reason that led to this stage is kept. */
-async function finishRun<S extends JsonObject>(
+async function finishRun<S extends object>(
   runSession: RunSession,
   lease: AcquiredLease,
   workflow: Workflow<S>,
@@ -339,12 +336,8 @@ async function finishRun<S extends JsonObject>(
 }
 
 /** Captured at once, because the stage may still hold its object. undefined: the stage does not change its values. */
-function capturedState<S extends JsonObject>(
-  concluded: StageResult<S> | null,
-  values: JsonObject,
-): JsonObject | undefined {
-  // The state is an object, and capture() returns a value of the same shape.
-  return concluded?.state === undefined ? undefined : (capture(concluded.state, values) as S);
+function capturedState<S extends object>(concluded: StageResult<S> | null, values: JsonObject): JsonObject | undefined {
+  return concluded?.state === undefined ? undefined : captureState(concluded.state, values);
 }
 
 function withValues(planes: Planes, values: JsonObject | undefined): Planes {
@@ -353,7 +346,7 @@ function withValues(planes: Planes, values: JsonObject | undefined): Planes {
 
 type Ended = { readonly kind: "done" | "failed"; readonly reason: string };
 
-function outcomeOf<S extends JsonObject>(workflow: Workflow<S>, stage: string, reason: string): Ended {
+function outcomeOf<S extends object>(workflow: Workflow<S>, stage: string, reason: string): Ended {
   return { kind: workflow.shape.ends[stage] === "done" ? "done" : "failed", reason };
 }
 

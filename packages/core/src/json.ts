@@ -10,6 +10,23 @@ export interface JsonObject {
   readonly [key: string]: Json;
 }
 
+/**
+ * What a type parameter must be to be stored as JSON: `<T extends JsonSafe<T>>`. Interfaces fit, which have no index signature. A Date, a
+ * function, `undefined`, a BigInt or `unknown` at any depth is a compile error.
+ */
+export type JsonSafe<T> = Json | JsonSafeObject<T>;
+
+/** Like JsonSafe, for objects only. Only functions have `Symbol.hasInstance`. */
+export type JsonSafeObject<T> = object & { readonly [Symbol.hasInstance]?: never } & {
+  readonly [K in keyof T]: T extends readonly unknown[]
+    ? JsonSafePart<T[K]>
+    : object extends Pick<T, K>
+      ? JsonSafePart<Exclude<T[K], undefined>> | undefined
+      : JsonSafePart<T[K]>;
+};
+
+type JsonSafePart<T> = T extends Json ? T : T extends object ? JsonSafeObject<T> : never;
+
 export type JsonContainer = JsonArray | JsonObject;
 
 /** TypeScript's Array.isArray does not narrow readonly arrays. */

@@ -6,7 +6,6 @@ import { answerFile, readResult } from "./agent-log.ts";
 import { RESOURCES, exceeded } from "./budget.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { NewEntry, RunResumed } from "./journal.ts";
-import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { type LoadedRun, RunSession, type SessionDriver, emitNote, loadRun } from "./run-session.ts";
 import { type Position, type RunningStep, recoveryEvents } from "./position.ts";
@@ -27,7 +26,7 @@ import type { Workspace } from "./workspace.ts";
  * Loads a leased run and makes it ready to continue. It ends processes of the last worker, reconciles files with the position, and counts
  * costs that were never reported. Only then does it mark a waiting run as continued, once.
  */
-export async function prepareRun<S extends JsonObject>(params: {
+export async function prepareRun<S extends object>(params: {
   readonly adapters: Adapters;
   readonly summary: RunSummary;
   readonly lease: Lease;
@@ -120,7 +119,7 @@ export function mayContinue(params: {
   return state.for !== "budget" || exceeded(params.position.budget).length === 0;
 }
 
-function checkDefinition<S extends JsonObject>(
+function checkDefinition<S extends object>(
   workflow: Workflow<S>,
   run: string,
   position: Position,

@@ -247,7 +247,7 @@ class Play {
     this.replayer.begin(at);
   }
 
-  #workflowWith(options: JsonObject): Workflow<JsonObject> {
+  #workflowWith(options: JsonObject): Workflow {
     return replayedWorkflow(this.#params.workflow(this.#adapters, options), this.replayer);
   }
 

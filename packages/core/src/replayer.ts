@@ -7,7 +7,7 @@ import { approvalOf, effectStep } from "./effect.ts";
 import { PUBLISH_CONSENT, approvalStep } from "./effects.ts";
 import { checkoutStep, failedTryStep } from "./agent-result.ts";
 import type { NewEntry } from "./journal.ts";
-import type { Json, JsonObject } from "./json.ts";
+import type { Json } from "./json.ts";
 import { requestOf } from "./record-run.ts";
 import type { RecordedLookup } from "./recorded-calls.ts";
 import {
@@ -361,14 +361,14 @@ function requestFor({ trigger, name }: Pick<Checkpoint, "trigger" | "name">): Sa
 }
 
 /** The same workflow for a replay: before a stage requests a step, the replayer supplies it. The stages read the recorded clock. */
-export function replayedWorkflow<S extends JsonObject>(workflow: Workflow<S>, replayer: Replayer): Workflow<S> {
+export function replayedWorkflow<S extends object>(workflow: Workflow<S>, replayer: Replayer): Workflow<S> {
   const stages = Object.entries(workflow.stages).map(
     ([name, stage]) => [name, (context: StageContext<S>) => stage(suppliedContext(context, replayer))] as const,
   );
   return { ...workflow, stages: Object.fromEntries(stages) };
 }
 
-function suppliedContext<S extends JsonObject>(context: StageContext<S>, replayer: Replayer): StageContext<S> {
+function suppliedContext<S extends object>(context: StageContext<S>, replayer: Replayer): StageContext<S> {
   const { graph } = context;
   return {
     ...context,

@@ -23,7 +23,7 @@ import type { StageContext } from "./workflow.ts";
  * After a kill the same call continues with the same graph. Its end is a step, so a repeated call gives the same answer. After an abort
  * nothing starts any more, and running nodes are left for the resume.
  */
-export async function runGraph<S extends JsonObject>(context: StageContext<S>, work: GraphWork): Promise<GraphEnd> {
+export async function runGraph<S extends object>(context: StageContext<S>, work: GraphWork): Promise<GraphEnd> {
   checkLimit(work.limit);
   const name = work.name ?? "run";
   const ended = graphName(name, "end");
@@ -40,7 +40,7 @@ export async function runGraph<S extends JsonObject>(context: StageContext<S>, w
   return (await context.step(ended, () => null)) as unknown as GraphEnd;
 }
 
-class GraphRun<S extends JsonObject> {
+class GraphRun<S extends object> {
   readonly #context: StageContext<S>;
   readonly #work: GraphWork;
   readonly #view: GraphView;
@@ -276,7 +276,7 @@ export type GraphEnd =
     }
   | ({ readonly kind: "waiting" } & GraphWaiting);
 
-interface NodeRun<S extends JsonObject> {
+interface NodeRun<S extends object> {
   readonly context: StageContext<S>;
   readonly node: GraphNode;
   /** The state with which it was started. */
@@ -290,7 +290,7 @@ interface NodeRun<S extends JsonObject> {
  * Executes one try of one node. Resolves with its event; null: the run must stop and the node did not end, so it is left as it is. Rejects
  * with errors that concern the whole run.
  */
-async function runNode<S extends JsonObject>(run: NodeRun<S>): Promise<GraphEvent | null> {
+async function runNode<S extends object>(run: NodeRun<S>): Promise<GraphEvent | null> {
   const { context, node } = run;
   const { signal, ended } = node.timeoutMs === null ? plain(run) : timed(run, node.timeoutMs);
   let outcome: NodeOutcome;
@@ -310,12 +310,12 @@ interface Timing {
   ended(working: Promise<NodeOutcome>): Promise<NodeOutcome>;
 }
 
-function plain<S extends JsonObject>({ context }: NodeRun<S>): Timing {
+function plain<S extends object>({ context }: NodeRun<S>): Timing {
   return { signal: context.signal, ended: (working) => working };
 }
 
 /** Aborts the node at its timeout. A completion within the grace period counts; later results are ignored. */
-function timed<S extends JsonObject>({ context, graceMs }: NodeRun<S>, timeoutMs: number): Timing {
+function timed<S extends object>({ context, graceMs }: NodeRun<S>, timeoutMs: number): Timing {
   const controller = new AbortController();
   const late: NodeOutcome = { kind: "timeout" };
   return {
@@ -344,7 +344,7 @@ function timed<S extends JsonObject>({ context, graceMs }: NodeRun<S>, timeoutMs
   };
 }
 
-function scopeOf<S extends JsonObject>({ context, node, state, added }: NodeRun<S>, signal: AbortSignal): NodeScope {
+function scopeOf<S extends object>({ context, node, state, added }: NodeRun<S>, signal: AbortSignal): NodeScope {
   const name = tryName(node.id, state);
   return {
     attempt: (state.tries ?? 0) + 1,
@@ -375,6 +375,7 @@ function eventOf(node: string, outcome: NodeOutcome, at: string): GraphEvent {
 const CONCERNS_RUN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "USAGE",
   "NOT_JSON",
+  "VALUES_INVALID",
   "LEASE_LOST",
   "STORE_ABSENT",
   "STORE_MISSING",
@@ -395,7 +396,7 @@ const CONCERNS_RUN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /** Asks the user about the first thing that the graph waits for; the run waits until the answer. */
-async function askUser<S extends JsonObject>(
+async function askUser<S extends object>(
   context: StageContext<S>,
   view: GraphView,
   { unknown, approvals }: GraphWaiting,
@@ -461,7 +462,7 @@ interface OwedBatch {
 }
 
 /** Tracks which batches have ended, and the work that follows: `afterBatch`, a barrier, an escalation. */
-class BatchKeeper<S extends JsonObject> {
+class BatchKeeper<S extends object> {
   readonly #context: StageContext<S>;
   readonly #view: GraphView;
   readonly #work: GraphWork;

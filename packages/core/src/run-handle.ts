@@ -3,7 +3,7 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, NO_WORKTREE, WORKTREE, findRunWorkspace } from "./adapters.ts";
-import type { Checkpoint, CheckpointSummary } from "./checkpoint.ts";
+import type { Checkpoint, CheckpointId, CheckpointSummary } from "./checkpoint.ts";
 import { type CherryPickPlan, type CherryPickReport, applyCherryPick, planCherryPick } from "./cherry-pick.ts";
 import { type CheckpointPreview, findRollback, previewCheckpoints } from "./find-rollback.ts";
 import { fork } from "./fork.ts";
@@ -24,23 +24,33 @@ import type { RollbackChoice } from "./rollback.ts";
 import { type Run, type RunSummary, isEnded, parseAddress } from "./run.ts";
 import { type RestorePlane, type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
 import { type CheckpointAnswer, type CheckpointRequestParams, requestCheckpoint } from "./signals.ts";
+import { type StateSchema, parseValues } from "./state-schema.ts";
 import { type CheckpointQuery, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
 import type { FilePatch, Workspace } from "./workspace.ts";
 
-/** One run, for reading and writing. Reading needs no lease; the first write acquires it, and `close` releases it. */
-export class RunHandle implements AsyncDisposable {
+/**
+ * One run, for reading and writing. Reading needs no lease; the first write acquires it, and `close` releases it. `V` is the type of its
+ * values. With a schema, values that do not match it are neither returned nor saved (VALUES_INVALID).
+ */
+export class RunHandle<V extends object = JsonObject> implements AsyncDisposable {
   readonly id: string;
   readonly #adapters: CoreAdapters;
   readonly #run: Run;
+  readonly #schema: StateSchema<V> | undefined;
   readonly #saver: Saver;
   readonly #keeper: LeaseHolder;
   #workspace: Promise<Workspace | undefined> | undefined;
 
-  constructor(adapters: CoreAdapters, run: Run) {
+  constructor(adapters: CoreAdapters, run: Run, schema?: StateSchema<V>) {
     this.id = run.id;
     this.#adapters = adapters;
     this.#run = run;
-    this.#saver = new Saver(adapters, run);
+    this.#schema = schema;
+    this.#saver = new Saver(
+      adapters,
+      run,
+      schema === undefined ? undefined : (values, stored) => void parseValues(schema, values, valuesOf(run.id, stored)),
+    );
     this.#keeper = new LeaseHolder(adapters, run.id);
   }
 
@@ -52,7 +62,7 @@ export class RunHandle implements AsyncDisposable {
   }
 
   /** The checkpoint is durable when it resolves. Acquires the lease on first use and holds it until `close`. */
-  async save(params: SaveParams = {}): Promise<CheckpointSummary> {
+  async save(params: SaveParams<V> = {}): Promise<CheckpointSummary> {
     checkSave(params);
     const captured = this.#saver.capture(params);
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
@@ -72,17 +82,18 @@ export class RunHandle implements AsyncDisposable {
   }
 
   /** What `save` would capture, without saving. */
-  async planSave(params: SaveParams = {}): Promise<SavePlan> {
+  async planSave(params: SaveParams<V> = {}): Promise<SavePlan> {
     checkSave(params);
     return await this.#saver.plan(params, await this.#ownWorkspace());
   }
 
-  async get(sequence: number): Promise<Checkpoint> {
-    return await this.#adapters.store.getCheckpoint({ run: this.id, sequence });
+  async get(sequence: number): Promise<Checkpoint<V>> {
+    return this.#parsed(await this.#read(sequence));
   }
 
-  async latest(): Promise<Checkpoint | undefined> {
-    return await this.#adapters.store.latest(this.id);
+  async latest(): Promise<Checkpoint<V> | undefined> {
+    const latest = await this.#adapters.store.latest(this.id);
+    return latest === undefined ? undefined : this.#parsed(latest);
   }
 
   /** Like `latest`, but skips checkpoints that the store cannot read, and names them. */
@@ -136,7 +147,7 @@ export class RunHandle implements AsyncDisposable {
   }): Promise<RunRestorePlan> {
     checkOptions("planRestore", params, { sequence: "any", paths: "texts", only: "text" });
     const log = new RestoreLog();
-    const target = await log.during("integrity", () => this.get(params.sequence));
+    const target = await log.during("integrity", () => this.#read(params.sequence));
     return await log.during("files", async () => {
       const workspace = target.planes.files === null ? undefined : await this.#restoreWorkspace(params.only ?? null);
       const newest = params.only === "conversation" ? await this.#saver.newest() : undefined;
@@ -154,7 +165,7 @@ export class RunHandle implements AsyncDisposable {
   /** Limits a planned restore of files to these parts. RESTORE_REFUSED when the files changed since the plan. */
   async choosePatches(plan: RunRestorePlan, patches: readonly FilePatch[]): Promise<RunRestorePlan> {
     const { workspaces } = this.#adapters;
-    const target = await this.get(plan.target.sequence);
+    const target = await this.#read(plan.target.sequence);
     const workspace = await this.#ownWorkspace();
     if (plan.files === null || workspaces === null || target.planes.files === null) return plan;
     const { fromTree: from, root } = plan.files;
@@ -231,11 +242,11 @@ export class RunHandle implements AsyncDisposable {
     readonly id?: string;
     readonly worktree?: boolean;
     readonly labels?: JsonObject;
-  }): Promise<RunHandle> {
+  }): Promise<RunHandle<V>> {
     checkOptions("fork", params, { sequence: "any", id: "text", worktree: "flag", labels: "object" });
     const id = await fork({
       adapters: this.#adapters,
-      source: await this.get(params.sequence),
+      source: await this.#read(params.sequence),
       sourceRun: this.#run,
       id: params.id,
       worktree: params.worktree ?? true,
@@ -244,7 +255,7 @@ export class RunHandle implements AsyncDisposable {
     const run = await this.#adapters.store.getRun(id);
     if (run === undefined)
       throw new HoldfastError({ code: "INTERNAL", message: `The forked run ${id} is not in the store` });
-    return new RunHandle(this.#adapters, run);
+    return new RunHandle(this.#adapters, run, this.#schema);
   }
 
   /** The worktree made for this run, or the one it was started in; undefined when neither exists. */
@@ -273,18 +284,33 @@ export class RunHandle implements AsyncDisposable {
     await this.close();
   }
 
-  /** Like `workspace`, but a run that has files never continues silently without them. */
+  async #read(sequence: number): Promise<Checkpoint> {
+    return await this.#adapters.store.getCheckpoint({ run: this.id, sequence });
+  }
+
+  #parsed(checkpoint: Checkpoint): Checkpoint<V> {
+    const { planes } = checkpoint;
+    const { values } = planes.context;
+    // Without a schema, the caller's type argument is its own statement about what it saved.
+    const parsed =
+      this.#schema === undefined
+        ? (values as object as V)
+        : parseValues(this.#schema, values, valuesOf(this.id, checkpoint.id));
+    return { ...checkpoint, planes: { ...planes, context: { ...planes.context, values: parsed } } };
+  }
+
   /** Restores of state or conversation only save the files that are there, so a lost worktree does not matter to them. */
   async #restoreWorkspace(only: RestorePlane | null): Promise<Workspace | undefined> {
     return only === "state" || only === "conversation" ? await this.workspace() : await this.#ownWorkspace();
   }
 
+  /** Like `workspace`, but a run that has files never continues silently without them. */
   async #ownWorkspace(): Promise<Workspace | undefined> {
     const found = await this.workspace();
     if (found !== undefined || this.#adapters.workspaces === null) return found;
     this.#workspace = undefined;
     const label = this.#run.labels[WORKTREE];
-    const files = (await this.latest())?.planes.files ?? null;
+    const files = (await this.#adapters.store.latest(this.id))?.planes.files ?? null;
     if (label === NO_WORKTREE || (files === null && label === undefined)) return undefined;
     throw new HoldfastError({
       code: "WORKSPACE_MISSING",
@@ -296,6 +322,19 @@ export class RunHandle implements AsyncDisposable {
       data: { run: this.id },
     });
   }
+}
+
+/** Names values in the message of VALUES_INVALID. */
+function valuesOf(run: string, stored: CheckpointId | null): Parameters<typeof parseValues>[2] {
+  if (stored === null)
+    return {
+      what: `The values to save in run ${run}`,
+      hint: "Correct the values and save them again; nothing was written.",
+    };
+  return {
+    what: `The values of ${stored}`,
+    hint: `Let the schema accept them, for example with defaults. Or read them without a schema (\`holdfast.run("${run}")\`), convert and save them.`,
+  };
 }
 
 const LIST_OPTIONS = {

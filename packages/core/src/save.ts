@@ -4,6 +4,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, rejectRolledBackStore, snapshotParams } from "./adapters.ts";
 import {
   type Checkpoint,
+  type CheckpointId,
   type CheckpointSummary,
   type FilesPlane,
   type Planes,
@@ -18,8 +19,11 @@ import { loadFrom } from "./run-session.ts";
 import { type ArgumentKind, checkOptions } from "./options.ts";
 import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
 import { rewoundTo } from "./state.ts";
-import { capture } from "./values.ts";
+import { capture, captureState } from "./values.ts";
 import { type CurrentFiles, type Workspace, forgetSideWorktreeCalls } from "./workspace.ts";
+
+/** `stored`: the checkpoint that holds the values. null: they are about to be saved. */
+type CheckValues = (values: JsonObject, stored: CheckpointId | null) => void;
 
 export interface SavePlan {
   readonly run: string;
@@ -36,14 +40,17 @@ export class Saver {
   readonly #adapters: CoreAdapters;
   readonly #run: string;
   readonly #workflow: string;
+  readonly #check: CheckValues | undefined;
   /** The newest checkpoint's planes. They are known only while this process holds the lease. */
   #newest: Planes | undefined;
   #sequence: number | undefined;
   /** Saves with files run one after the other: each needs the sequence before it. */
   #queue: Promise<unknown> = Promise.resolve();
 
-  constructor(adapters: CoreAdapters, run: { readonly id: string; readonly workflow: string }) {
+  /** `check` throws for values that the caller's schema rejects. */
+  constructor(adapters: CoreAdapters, run: { readonly id: string; readonly workflow: string }, check?: CheckValues) {
     this.#adapters = adapters;
+    this.#check = check;
     this.#run = run.id;
     this.#workflow = run.workflow;
   }
@@ -54,11 +61,11 @@ export class Saver {
     this.#sequence = undefined;
   }
 
-  capture(params: SaveParams): SaveParams {
+  capture(params: SaveParams<object>): SaveParams {
     return captureParams(params, this.#newest);
   }
 
-  async plan(params: SaveParams, workspace: Workspace | undefined): Promise<SavePlan> {
+  async plan(params: SaveParams<object>, workspace: Workspace | undefined): Promise<SavePlan> {
     const latest = await this.#adapters.store.latest(this.#run);
     const captures = workspace !== undefined && params.files !== false;
     const files = captures ? await workspace.currentFiles(snapshotParams(this.#adapters)) : undefined;
@@ -74,7 +81,7 @@ export class Saver {
   async save(params: SaveParams, lease: Lease, workspace: Workspace | undefined): Promise<CheckpointSummary> {
     if (workspace === undefined || params.files === false || params.planes?.files !== undefined) {
       const previous = this.#newest ?? (await this.#loadNewest());
-      return await this.commit({ lease, planes: nextPlanes(previous, params), params, entries: [] });
+      return await this.commit({ lease, planes: this.#nextPlanes(previous, params), params, entries: [] });
     }
     const done = this.#queue.then(() => this.#saveWithFiles(params, lease, workspace));
     this.#queue = done.catch(() => undefined);
@@ -143,13 +150,25 @@ export class Saver {
 
   async #saveWithFiles(params: SaveParams, lease: Lease, workspace: Workspace): Promise<CheckpointSummary> {
     const previous = this.#newest ?? (await this.#loadNewest());
+    const next = this.#nextPlanes(previous, params);
     const { sequence, files } = await this.snapshot(workspace, params.name ?? params.trigger ?? "manual");
-    const planes = { ...nextPlanes(previous, params), files };
+    const planes = { ...next, files };
     return await this.commit({ lease, planes, params, entries: [], sequence });
   }
 
+  #nextPlanes(previous: Planes, params: SaveParams): Planes {
+    const next = nextPlanes(previous, params);
+    if (next.context.values !== this.#newest?.context.values) this.#check?.(next.context.values, null);
+    return next;
+  }
+
+  /** Also checks the stored values: a program that cannot read them must not save over them. Empty values hold nothing. */
   async #loadNewest(): Promise<Planes> {
-    return (await this.newest())?.planes ?? captureSame(emptyPlanes({ workflow: this.#workflow }), undefined);
+    const newest = await this.newest();
+    if (newest === undefined) return captureSame(emptyPlanes({ workflow: this.#workflow }), undefined);
+    const { values } = newest.planes.context;
+    if (Object.keys(values).length > 0) this.#check?.(values, newest.id);
+    return newest.planes;
   }
 
   async #nextSequence(): Promise<number> {
@@ -159,9 +178,9 @@ export class Saver {
   }
 }
 
-/** What a caller saves: usually `values`; `planes` is for callers that set more. */
-export interface SaveParams {
-  readonly values?: JsonObject;
+/** What a caller saves: usually `values`, of type `V`; `planes` is for callers that set more. */
+export interface SaveParams<V extends object = JsonObject> {
+  readonly values?: V;
   readonly tokens?: Readonly<Record<string, number>>;
   readonly stage?: string;
   readonly iteration?: number;
@@ -187,7 +206,7 @@ const SAVE_OPTIONS = {
 } satisfies Readonly<Record<keyof SaveParams, ArgumentKind>>;
 
 /** Throws USAGE for what an untyped caller may pass: an unknown option, or values that are not an object. */
-export function checkSave(params: SaveParams): void {
+export function checkSave(params: SaveParams<object>): void {
   checkOptions("save", params, SAVE_OPTIONS);
   const { values } = params as { readonly values?: unknown };
   if (values === undefined || (typeof values === "object" && values !== null && !Array.isArray(values))) return;
@@ -202,11 +221,11 @@ export function checkSave(params: SaveParams): void {
  * Copies the caller's objects at once: the caller may change them while the save waits for a lease or a snapshot. Parts equal to the newest
  * checkpoint are shared with it, so that the store detects changes quickly.
  */
-function captureParams(params: SaveParams, newest: Planes | undefined): SaveParams {
-  const { values, tokens, planes } = params;
+function captureParams(params: SaveParams<object>, newest: Planes | undefined): SaveParams {
+  const { values, tokens, planes, ...rest } = params;
   return {
-    ...params,
-    ...(values === undefined ? {} : { values: captureSame(values, newest?.context.values) }),
+    ...rest,
+    ...(values === undefined ? {} : { values: captureState(values, newest?.context.values) }),
     ...(tokens === undefined ? {} : { tokens: captureSame(tokens, newest?.context.tokens) }),
     ...(planes === undefined ? {} : { planes: captureSame(planes, newest) }),
   };

@@ -7,11 +7,11 @@ import type { NewEntry } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { ApplyEvent } from "./state.ts";
 import type { StageExecution } from "./step.ts";
-import { capture } from "./values.ts";
+import { capture, captureState } from "./values.ts";
 import type { StageGraph, Workflow } from "./workflow.ts";
 
 /** The workflow's values in the middle of a stage: readable, and changed by one recorded event at a time. */
-export class Recorder<S extends JsonObject> {
+export class Recorder<S extends object> {
   readonly #execution: StageExecution;
   readonly #workflow: Workflow<S>;
   /** Caches the parsed state, so that an unchanged state is the same object. */
@@ -60,7 +60,7 @@ export class Recorder<S extends JsonObject> {
 }
 
 /** Applies a recorded event to the values with the workflow's `reduce`. */
-export function eventsOf<S extends JsonObject>(workflow: Workflow<S>, run: string): NonNullable<ApplyEvent> {
+export function eventsOf<S extends object>(workflow: Workflow<S>, run: string): NonNullable<ApplyEvent> {
   const { reduce, shape } = workflow;
   return (values, event) => {
     if (reduce === null) {
@@ -72,8 +72,7 @@ export function eventsOf<S extends JsonObject>(workflow: Workflow<S>, run: strin
         data: { run },
       });
     }
-    // The state is an object, and a capture has the same shape as its source.
-    return capture(reduce(workflow.parseState(values), event), values) as S;
+    return captureState(reduce(workflow.parseState(values), event), values);
   };
 }
 

@@ -6,7 +6,7 @@ import { runAgent } from "./agent-call.ts";
 import { maskAndReport } from "./agent-result.ts";
 import { fenceOf } from "./agent-session.ts";
 import { runEffect } from "./effect.ts";
-import { type Json, type JsonObject, isJsonObject } from "./json.ts";
+import { type JsonSafe, isJsonObject } from "./json.ts";
 import { reasonOf } from "./progress.ts";
 import { restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
@@ -34,7 +34,7 @@ const GRACE_MS = 10_000;
  * Executes a stage function to its end, or until work must stop; then it throws the cause. It ignores a result of the stage in that case,
  * because it may come from a rejected call. The next execution concludes the same.
  */
-export async function runStage<S extends JsonObject>(
+export async function runStage<S extends object>(
   runSession: RunSession,
   params: {
     readonly workflow: Workflow<S>;
@@ -114,7 +114,7 @@ function isLeaseLost(cause: Error | undefined): boolean {
 }
 
 /** The context of one stage execution. It consists of plain functions, so that a stage may destructure it. */
-function createStageContext<S extends JsonObject>(execution: StageExecution, workflow: Workflow<S>): StageContext<S> {
+function createStageContext<S extends object>(execution: StageExecution, workflow: Workflow<S>): StageContext<S> {
   const { runSession } = execution;
   const recorder = new Recorder(execution, workflow);
   return {
@@ -132,11 +132,15 @@ function createStageContext<S extends JsonObject>(execution: StageExecution, wor
     workspace: runSession.workspace,
     now: () => readClock(runSession),
 
-    step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T> {
+    step<T extends JsonSafe<T>>(
+      name: string,
+      fn: (scope: StepScope) => Promise<T> | T,
+      options?: StepOptions,
+    ): Promise<T> {
       // The recorded result is a capture of what fn returned, now or before, so the cast is safe.
       return runStep(execution, name, fn, options) as Promise<T>;
     },
-    async effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
+    async effect<R extends JsonSafe<R>>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
       // The cast is safe as above; the type of a receipt that the target reports is the spec's own responsibility.
       return (await runEffect(execution, spec)) as EffectOutcome<R>;
     },
@@ -154,7 +158,7 @@ function createStageContext<S extends JsonObject>(execution: StageExecution, wor
     },
     restoreFiles: (name, checkpoint) => restoreFiles(execution, name, checkpoint),
     // A capture has the same shape as its source, and the journal holds the capture.
-    record: <E extends Json>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
+    record: <E extends JsonSafe<E>>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
     graph: stageGraph(execution),
     fence: (call) => fenceOf(runSession, call),
     async mask(what, text) {

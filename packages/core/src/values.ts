@@ -1,7 +1,7 @@
 // Plain JSON values: canonical JSON (RFC 8785), frozen copies, and the refusal of anything that JSON cannot hold.
 
-import { HoldfastError } from "@holdfast/platform/error";
-import { type Json, isJsonArray, isJsonObject } from "./json.ts";
+import { HoldfastError, describeValue } from "@holdfast/platform/error";
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 
 /** Containers nested deeper are refused, so that every walk may recurse. */
 export const MAX_DEPTH = 1000;
@@ -34,6 +34,18 @@ const captured = new WeakSet<object>();
 export function capture(live: unknown, previous?: Json): Json {
   const base = isCaptured(previous) ? previous : undefined;
   return refusing(live, () => captureValue(live, base, 0));
+}
+
+/** Like `capture`, for the values of a run, which must be an object. */
+export function captureState(live: object, previous?: JsonObject): JsonObject {
+  const state = capture(live, previous);
+  if (isJsonObject(state)) return state;
+  throw new HoldfastError({
+    code: "NOT_JSON",
+    message: `The values of a run cannot be ${describeValue(live)}: it is not an object`,
+    hint: "Give it a name: { result: … }.",
+    data: { path: "" },
+  });
 }
 
 function captureValue(live: unknown, base: Json | undefined, depth: number): Json {

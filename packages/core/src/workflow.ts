@@ -7,15 +7,16 @@ import type { Lookup } from "./effects.ts";
 import type { Freshness } from "./findings.ts";
 import type { GraphEvent, GraphView } from "./graph-state.ts";
 import type { Graph } from "./graph.ts";
-import { type Json, type JsonObject, isRecord, sha256 } from "./json.ts";
+import { type Json, type JsonObject, type JsonSafe, type JsonSafeObject, isRecord, sha256 } from "./json.ts";
 import { checkArgument } from "./options.ts";
 import type { Amounts, Position } from "./position.ts";
 import type { Run, WaitingFor } from "./run.ts";
 import { type Pair, type StageResult, type TransitionTable, type WorkflowShape, checkWorkflow } from "./transitions.ts";
-import { canonicalJson } from "./values.ts";
+import { type StateSchema, checkSchema, parseValues } from "./state-schema.ts";
+import { canonicalJson, captureState } from "./values.ts";
 import type { Workspace } from "./workspace.ts";
 
-export interface WorkflowParams<S extends JsonObject> {
+export interface WorkflowParams<S extends object> {
   readonly name: string;
   /** Increase it when the meaning of stages changes: unfinished runs then need the user's decision. Default 1. */
   readonly version?: number;
@@ -29,6 +30,11 @@ export interface WorkflowParams<S extends JsonObject> {
   /** Pairs that the table must contain, for authors who build it from parts. */
   readonly required?: readonly Pair[];
   readonly initialState: (options: JsonObject) => S;
+  /**
+   * A Standard Schema of the state (zod, valibot, arktype). A stored state is checked when it is loaded, a new one before it is written:
+   * VALUES_INVALID when it does not match. It takes the place of `parseState`.
+   */
+  readonly state?: StateSchema<S>;
   readonly parseState?: (values: JsonObject) => S;
   /** Required if stages `record` events. */
   readonly reduce?: Reducer<S>;
@@ -44,8 +50,9 @@ export interface WorkflowParams<S extends JsonObject> {
  * Checks and freezes a workflow. Every stage can end with the event `fatal`. If the table has no row for it, it leads to the fatal end; if
  * there is no fatal end, to a stage of that name.
  */
-export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>): Workflow<S> {
-  checkFields(params);
+export function defineWorkflow<S extends JsonSafeObject<S>>(given: WorkflowParams<S>): Workflow<S> {
+  checkFields(given);
+  const params = given.state === undefined ? given : withSchema(given, given.state);
   const shape = shapeOf(params);
   checkWorkflow({ shape, functions: Object.keys(params.stages), required: params.required ?? [] });
   return Object.freeze({
@@ -54,7 +61,7 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
     stages: { ...params.stages },
     initialState: params.initialState,
     // A run's values are read only under the definition that wrote them, and it wrote them as S.
-    parseState: params.parseState ?? ((values: JsonObject) => values as S),
+    parseState: params.parseState ?? ((values: JsonObject) => values as object as S),
     reduce: params.reduce ?? null,
     freshness: params.freshness ?? null,
     naming: params.naming ?? {},
@@ -62,8 +69,39 @@ export function defineWorkflow<S extends JsonObject>(params: WorkflowParams<S>):
   });
 }
 
+/** Checks every state that the workflow's own functions return, so that no state is written that cannot be loaded again. */
+function withSchema<S extends object>(params: WorkflowParams<S>, schema: StateSchema<S>): WorkflowParams<S> {
+  const { name, initialState, reduce } = params;
+  const checked = (state: S, what: string): S => {
+    const hint = "Return a state that matches the schema, then resume the run; nothing was written.";
+    parseValues(schema, captureState(state), { what: `The values that ${what} of workflow ${name} returned`, hint });
+    return state;
+  };
+  return {
+    ...params,
+    initialState: (options) => checked(initialState(options), "initialState"),
+    ...(reduce === undefined ? {} : { reduce: (state, event) => checked(reduce(state, event), "reduce") }),
+    stages: Object.fromEntries(
+      Object.entries(params.stages).map(([stage, work]): [string, StageFunction<S>] => [
+        stage,
+        async (context) => {
+          const result = await work(context);
+          // A stage of plain JavaScript may forget its result, which the engine reports.
+          if (isRecord(result) && result.state !== undefined) checked(result.state, `stage ${stage}`);
+          return result;
+        },
+      ]),
+    ),
+    parseState: (values) =>
+      parseValues(schema, values, {
+        what: `The stored values of workflow ${name}`,
+        hint: "Let the schema accept them, for example with defaults, or continue the run with the program that wrote them.",
+      }),
+  };
+}
+
 /** A workflow may come from plain JavaScript, where no compiler has checked its fields. */
-function checkFields<S extends JsonObject>(params: Readonly<Partial<WorkflowParams<S>>>): void {
+function checkFields<S extends object>(params: Readonly<Partial<WorkflowParams<S>>>): void {
   checkArgument("defineWorkflow", "its definition", params, "object");
   const { name, initialState, events = [], required = [] } = params;
   const problems = [
@@ -73,11 +111,15 @@ function checkFields<S extends JsonObject>(params: Readonly<Partial<WorkflowPara
     ...(isTexts(events) ? [] : ["events is not a list of texts"]),
     ...(Array.isArray(required) && required.every(isTexts) ? [] : ["required is not a list of pairs"]),
     ...(typeof initialState === "function" ? [] : ["initialState is not a function"]),
+    ...(params.state === undefined || params.parseState === undefined
+      ? []
+      : ["state and parseState exclude each other"]),
   ];
+  checkSchema("defineWorkflow", "state", params.state);
   if (problems.length === 0) return;
   throw new HoldfastError({
     code: "WORKFLOW_INVALID",
-    message: `Workflow ${describeValue(name)} lacks required fields: ${problems.join("; ")}`,
+    message: `Workflow ${describeValue(name)} has wrong fields: ${problems.join("; ")}`,
     hint: "defineWorkflow needs name, initial, stages, transitions, ends and initialState, for example `initialState: () => ({})`.",
     data: { problems },
   });
@@ -87,7 +129,7 @@ function isTexts(value: unknown): boolean {
   return Array.isArray(value) && value.every((one) => typeof one === "string");
 }
 
-function shapeOf<S extends JsonObject>(params: WorkflowParams<S>): WorkflowShape {
+function shapeOf<S extends object>(params: WorkflowParams<S>): WorkflowShape {
   const declared = new Set([...Object.keys(params.stages), ...Object.keys(params.ends)]);
   const fatal = Object.entries(params.ends).find(([, end]) => end === "failed")?.[0] ?? "fatal";
   const ends = { ...params.ends, [fatal]: "failed" as const };
@@ -113,7 +155,7 @@ function shapeOf<S extends JsonObject>(params: WorkflowParams<S>): WorkflowShape
 }
 
 /** A table can contain an endless loop; this guard ends it. */
-function limitStageAttempts<S extends JsonObject>(
+function limitStageAttempts<S extends object>(
   shape: WorkflowShape,
   guard: Guard<S>,
   maxStageAttempts: number,
@@ -136,7 +178,7 @@ function asJson(shape: WorkflowShape): JsonObject {
 }
 
 /** An executable workflow: its data, its stage functions, and the guard that turns counts into limits. */
-export interface Workflow<S extends JsonObject = JsonObject> {
+export interface Workflow<S extends object = object> {
   readonly shape: WorkflowShape;
   /** Hash of the shape, compared on resume. */
   readonly definition: string;
@@ -171,7 +213,7 @@ export interface RunNaming {
  * every `Workflow<S>` a `Workflow`, so that code that executes a workflow need not know its state. This is safe because
  * the engine passes only states that `initialState`, `parseState` or `reduce` of the same workflow returned.
  */
-interface WorkflowMethods<S extends JsonObject> {
+interface WorkflowMethods<S extends object> {
   stage(...params: Parameters<StageFunction<S>>): ReturnType<StageFunction<S>>;
   reduce(...params: Parameters<Reducer<S>>): S;
   guard(...params: Parameters<Guard<S>>): ReturnType<Guard<S>>;
@@ -181,13 +223,13 @@ interface WorkflowMethods<S extends JsonObject> {
  * Called when the event is recorded, and again with the journal's events when the run resumes from an older checkpoint. The same events
  * must always give the same values, so it must depend only on its two arguments.
  */
-export type Reducer<S extends JsonObject> = (state: S, event: Json) => S;
+export type Reducer<S extends object> = (state: S, event: Json) => S;
 
 /**
  * Pure. Called with the stage's result before the table is consulted. It counts attempts and streaks, and turns an event into `fatal` (with
  * the true reason) when a limit is reached. The position that it returns is saved.
  */
-export type Guard<S extends JsonObject> = (params: {
+export type Guard<S extends object> = (params: {
   readonly position: Position;
   readonly result: StageResult<S>;
   readonly options: JsonObject;
@@ -197,9 +239,9 @@ export type Guard<S extends JsonObject> = (params: {
  * A stage's work. After a crash it may run again from its beginning: work through the context is not repeated, other work is. So everything
  * that costs money, takes time or changes the world must go through the context.
  */
-export type StageFunction<S extends JsonObject> = (context: StageContext<S>) => Promise<StageResult<S>>;
+export type StageFunction<S extends object> = (context: StageContext<S>) => Promise<StageResult<S>>;
 
-export interface StageContext<S extends JsonObject> {
+export interface StageContext<S extends object> {
   readonly run: Run;
   /** As it was when the stage was entered, with the steps finished since. */
   readonly position: Position;
@@ -219,9 +261,13 @@ export interface StageContext<S extends JsonObject> {
    * Executes `fn` once and keeps its result (JSON) in the journal; a finished name answers from there. Names are unique in a stage attempt
    * (USAGE). Durable when it resolves. A thrown error is recorded as a failed try and rethrown, and the step may be tried again.
    */
-  step<T extends Json>(name: string, fn: (scope: StepScope) => Promise<T> | T, options?: StepOptions): Promise<T>;
+  step<T extends JsonSafe<T>>(
+    name: string,
+    fn: (scope: StepScope) => Promise<T> | T,
+    options?: StepOptions,
+  ): Promise<T>;
   /** Executes a side effect through the ledger: intent, lookup, action, receipt. See EffectSpec. */
-  effect<R extends Json>(spec: EffectSpec<R>): Promise<EffectOutcome<R>>;
+  effect<R extends JsonSafe<R>>(spec: EffectSpec<R>): Promise<EffectOutcome<R>>;
   /**
    * One agent call as a step. It reserves and settles the cost, retries provider failures, and saves the files in a checkpoint with the
    * answer.
@@ -270,7 +316,7 @@ export interface StageContext<S extends JsonObject> {
    * Resolves, when durable, with the event as it was first recorded. A stage that records omits `state` from its result, or bases it on
    * `context.state`.
    */
-  record<E extends Json>(name: string, event: E): Promise<E>;
+  record<E extends JsonSafe<E>>(name: string, event: E): Promise<E>;
   readonly graph: StageGraph;
   /**
    * Fence for the prompt of the call with this name: every text from outside must go through it. The same call has the same fence, also
@@ -333,7 +379,7 @@ export interface StepScope {
   readonly mark: string;
 }
 
-export interface EffectSpec<R extends Json> {
+export interface EffectSpec<R> {
   /** Together with run and stage it makes the key. Use fixed words, never text that a model wrote. */
   readonly purpose: string;
   /** "stage" (default): each attempt of the stage may do it again. "run": once for the whole run. */
@@ -366,7 +412,7 @@ export interface EffectSpec<R extends Json> {
 type EffectScope = Pick<StepScope, "signal" | "mark">;
 
 /** "failed": the target refused and nothing was changed there. It is a value, because a stage decides on it. */
-export type EffectOutcome<R extends Json> =
+export type EffectOutcome<R> =
   | { readonly kind: "done"; readonly receipt: R }
   | { readonly kind: "failed"; readonly reason: string; readonly detail: Json };
 

@@ -11,13 +11,14 @@ import type { Checkpoint, CheckpointSummary, FilesPlane } from "@holdfast/core/c
 import { hasDiskSpace } from "@holdfast/core/execute";
 import { type GcPlan, type GcReport, applyGc, gcIsDue, planGc } from "@holdfast/core/gc";
 import type { Graph } from "@holdfast/core/graph";
-import type { Json, JsonObject } from "@holdfast/core/json";
+import type { Json, JsonObject, JsonSafeObject } from "@holdfast/core/json";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import { checkArgument, checkOneOf, checkOptions } from "@holdfast/core/options";
 import type { RetentionPolicy } from "@holdfast/core/retention";
 import { RUN_ID, type Run, type RunSummary, type Work, isEnded, makeRunId, parseAddress } from "@holdfast/core/run";
 import { RunHandle, resolveCheckpoint, resolveRun, runById, runsHere } from "@holdfast/core/run-handle";
 import { type RunWithStatus, readStatuses } from "@holdfast/core/run-statuses";
+import { type StateSchema, checkSchema } from "@holdfast/core/state-schema";
 import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
 import { type SizeReport, reportSize } from "@holdfast/core/store-size";
@@ -77,12 +78,19 @@ export class Holdfast implements AsyncDisposable {
     this.#adapters = adapters;
   }
 
-  async createRun(params: CreateRunParams = {}): Promise<RunHandle> {
-    return new RunHandle(this.#adapters, await createRun(this.#adapters, this.#cwd, params));
+  /** `V` is the type of the values that the run saves: inferred from a schema in `values`, or given (`createRun<State>()`). */
+  async createRun<V extends JsonSafeObject<V> = JsonObject>(params: CreateRunParams<V> = {}): Promise<RunHandle<V>> {
+    const run = await createRun(this.#adapters, this.#cwd, params);
+    return new RunHandle<V>(this.#adapters, run, params.values);
   }
 
-  async run(id: string): Promise<RunHandle> {
-    return new RunHandle(this.#adapters, await runById(this.#adapters, id));
+  async run<V extends JsonSafeObject<V> = JsonObject>(
+    id: string,
+    options: Pick<CreateRunParams<V>, "values"> = {},
+  ): Promise<RunHandle<V>> {
+    checkOptions("run", options, { values: "any" });
+    checkSchema("run", "values", options.values);
+    return new RunHandle<V>(this.#adapters, await runById(this.#adapters, id), options.values);
   }
 
   /**
@@ -316,7 +324,7 @@ export class Holdfast implements AsyncDisposable {
 }
 
 /** Creates a run that its caller saves by hand, without a workflow. */
-async function createRun(adapters: CoreAdapters, cwd: string, params: CreateRunParams): Promise<Run> {
+async function createRun(adapters: CoreAdapters, cwd: string, params: CreateRunParams<object>): Promise<Run> {
   const { store, workspaces } = adapters;
   checkOptions("createRun", params, {
     id: "text",
@@ -324,7 +332,9 @@ async function createRun(adapters: CoreAdapters, cwd: string, params: CreateRunP
     work: "object",
     labels: "object",
     workspace: "any",
+    values: "any",
   });
+  checkSchema("createRun", "values", params.values);
   checkOneOf("createRun", "workspace", params.workspace, ["here", "new", "none"]);
   const work = params.work ?? { kind: "none" };
   const id = params.id ?? makeRunId({ work, random: adapters.random() });
@@ -353,7 +363,7 @@ async function createRun(adapters: CoreAdapters, cwd: string, params: CreateRunP
   return run;
 }
 
-export interface CreateRunParams {
+export interface CreateRunParams<V extends object = JsonObject> {
   /** Derived from the work ("issue-42-k3f9") if absent. */
   readonly id?: string;
   readonly workflow?: string;
@@ -364,6 +374,8 @@ export interface CreateRunParams {
    * only.
    */
   readonly workspace?: "here" | "new" | "none";
+  /** A Standard Schema (zod, valibot, arktype). Values that do not match it are neither saved nor returned: VALUES_INVALID. */
+  readonly values?: StateSchema<V>;
 }
 
 /** `to`: another checkpoint, or the files as they are now. */

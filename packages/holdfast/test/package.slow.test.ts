@@ -208,12 +208,14 @@ describe("every example of README and docs, in a project of its own", () => {
     expect(examples.length).toBeGreaterThanOrEqual(9);
   });
 
-  test.each(examples)("$name runs", ({ name, code }) => {
+  test.each(examples)("$name runs, and again in the same directory", ({ name, code }) => {
     const directory = join(project, "runs", name);
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, "example.mts"), code);
-    const { status, stderr } = spawnSync(process.execPath, ["example.mts"], { cwd: directory, encoding: "utf8" });
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    for (const time of ["first", "second"]) {
+      const { status, stderr } = spawnSync(process.execPath, ["example.mts"], { cwd: directory, encoding: "utf8" });
+      expect({ time, status, stderr }).toEqual({ time, status: 0, stderr: "" });
+    }
   });
 });
 
@@ -229,6 +231,12 @@ const RESOLUTIONS = {
   bundler: { module: "esnext", moduleResolution: "bundler" },
 };
 
+/** What the declarations must accept, refuse and infer. */
+const TYPE_CASES = [
+  { name: "context-types.ts", source: "../../src/context/index.ts", entry: "holdfast/context" },
+  { name: "library-types.ts", source: "../../src/index.ts", entry: "holdfast" },
+];
+
 describe.each([
   { resolution: "nodenext", node: true },
   { resolution: "nodenext", node: false },
@@ -240,20 +248,17 @@ describe.each([
   test.each([
     { how: "strict", options: STRICT },
     { how: "as strict as the compiler can be", options: STRICTEST },
-  ])("every example and every declaration passes, $how", ({ options }) => {
+  ])("every example, every declaration and every case of types passes, $how", ({ options }) => {
     const directory = typed(node);
+    for (const { name, source, entry } of TYPE_CASES) {
+      const code = readFileSync(join(import.meta.dirname, "types", name), "utf8");
+      expect(code.match(/@ts-expect-error/g)?.length).toBeGreaterThan(15);
+      writeFileSync(join(directory, name), code.replaceAll(source, entry));
+    }
     // Examples that import a module of Node need its types.
     for (const { name, code } of examples)
       if (node || !code.includes('"node:')) writeFileSync(join(directory, `${name}.ts`), code);
     expect(compile(directory, { ...options, ...types })).toBe("");
-  });
-
-  test("the declarations accept and reject what they must", () => {
-    const cases = readFileSync(join(import.meta.dirname, "types/context-types.ts"), "utf8");
-    expect(cases.match(/@ts-expect-error/g)?.length).toBeGreaterThan(15);
-    const directory = typed(node);
-    writeFileSync(join(directory, "cases.ts"), cases.replaceAll("../../src/context/index.ts", "holdfast/context"));
-    expect(compile(directory, { ...STRICTEST, ...types })).toBe("");
   });
 });
 

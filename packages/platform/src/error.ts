@@ -9,6 +9,7 @@ export const ERROR_CODES = [
   "UNTRUSTED_SETTINGS", // the repository's settings would run or change something that the user has not approved
   "CONFIG_INVALID", // holdfast.config.yaml does not parse or does not match the schema
   "NOT_JSON", // a value that JSON cannot represent, with its path
+  "VALUES_INVALID", // a run's values do not match the caller's schema, with the path; nothing was written
   "RUN_NOT_FOUND",
   "RUN_EXISTS",
   "CHECKPOINT_NOT_FOUND",

@@ -27,6 +27,7 @@ export const EXIT_OF: Readonly<Record<ErrorCode, Exit>> = {
   UNTRUSTED_SETTINGS: "needs_you",
   CONFIG_INVALID: "usage",
   NOT_JSON: "failed",
+  VALUES_INVALID: "failed",
   RUN_NOT_FOUND: "nothing",
   RUN_EXISTS: "failed",
   CHECKPOINT_NOT_FOUND: "nothing",

@@ -11,6 +11,7 @@ import { nextAttempt } from "@holdfast/core/position";
 import type { Answers } from "@holdfast/core/resume-plan";
 import { type RunSummary, isEnded } from "@holdfast/core/run";
 import { loadRun } from "@holdfast/core/run-session";
+import { captureState } from "@holdfast/core/values";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { IMPORT_LABEL, isWhole, sourceDocumentOf } from "@holdfast/formats/format";
@@ -269,7 +270,7 @@ export async function adoptImport(
           stageAttempt: { number, steps: {}, failures: {}, ...(graph === null ? {} : { graph: true }) },
         },
         effects: newest.planes.effects,
-        context: { ...planes.context, values: workflow.parseState(values) },
+        context: { ...planes.context, values: captureState(workflow.parseState(values)) },
         files,
         inputs: { ...planes.inputs, ...inputs },
         config,

@@ -1,7 +1,6 @@
 // The crunch workflow: its stages, and its guard against endless loops.
 
 import type { Adapters } from "@holdfast/core/adapters";
-import type { JsonObject } from "@holdfast/core/json";
 import { type Position, bump, counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import { type RunNaming, type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
@@ -67,7 +66,7 @@ function crunchBranch({ type }: CrunchOptions): NonNullable<RunNaming["branch"]>
  * Ends a run that does not converge. `attempts` counts how often each phase started and, as `e2e-failures`, how often
  * the work was sent back. Both are part of the position, so a resume resets neither.
  */
-export function crunchGuard<S extends JsonObject>({ limits }: Pick<CrunchOptions, "limits">) {
+export function crunchGuard<S extends object>({ limits }: Pick<CrunchOptions, "limits">) {
   return (given: { readonly position: Position; readonly result: StageResult<S> }) => {
     const { result } = given;
     const { attempts } = given.position;
@@ -96,7 +95,7 @@ function round({ iteration }: Position, next: string): number {
   return next === "implementing" ? iteration + 1 : iteration;
 }
 
-function fatal<S extends JsonObject>(
+function fatal<S extends object>(
   { position, result }: { readonly position: Position; readonly result: StageResult<S> },
   reason: string,
 ) {

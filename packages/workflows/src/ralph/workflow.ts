@@ -2,7 +2,7 @@
 
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Freshness } from "@holdfast/core/findings";
-import { type JsonObject, sha256 } from "@holdfast/core/json";
+import { sha256 } from "@holdfast/core/json";
 import type { Position } from "@holdfast/core/position";
 import type { StageResult, TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
 import { canonicalJson } from "@holdfast/core/values";
@@ -101,7 +101,7 @@ export const RALPH_SHAPE: WorkflowShape = {
  * Counts an iteration in the commit that starts it: after a crash, the same iteration runs again. Never starts an
  * iteration beyond the limit, whichever stage leads to it.
  */
-export function ralphGuard<S extends JsonObject>({ maxIterations }: Pick<RalphOptions, "maxIterations">) {
+export function ralphGuard<S extends object>({ maxIterations }: Pick<RalphOptions, "maxIterations">) {
   return (given: { readonly position: Position; readonly result: StageResult<S> }) => {
     const { position, result } = given;
     if (RALPH_SHAPE.transitions[position.stage]?.[result.event] !== "iterate") return given;
