@@ -43,6 +43,8 @@ export function openMemoryStore(
     driver: createMemoryDriver(database),
     id: database.id,
     access: "write",
+    directory: null,
+    locks: false,
     token: openToken(),
     identity: params.identity ?? processIdentity(),
     clock: params.clock ?? systemClock,

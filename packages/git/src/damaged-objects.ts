@@ -110,7 +110,8 @@ interface Memory {
 async function remember(worktree: WorktreeContext): Promise<Memory> {
   // The name starts like an index, so that deletePrivateIndexes removes this file too.
   const path = join(worktree.home, "index-objects-read");
-  const [text, boot] = await Promise.all([readFile(path, "latin1").catch(() => ""), readBootId()]);
+  const text = await readFile(path, "latin1").catch(() => "");
+  const boot = readBootId();
   const [known, ...lines] = text.split("\n");
   const pairs = (known === boot ? lines : []).flatMap((line): readonly (readonly [string, string])[] => {
     const [name, mark] = line.split(" ");

@@ -18,6 +18,7 @@ import {
 } from "@holdfast/core/json";
 import { errorCode } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
+import { ownBootId } from "@holdfast/platform/identity";
 import { fileKey } from "./facts.ts";
 import { type RawPath, splitRecords } from "./paths.ts";
 
@@ -33,7 +34,8 @@ export async function openPrivateIndex(params: { readonly home: string; readonly
   const { folder } = scratch;
   const path = join(folder, "index");
   try {
-    const [source, boot] = await Promise.all([readFile(`${kept}.json`, "utf8").catch(() => ""), readBootId()]);
+    const source = await readFile(`${kept}.json`, "utf8").catch(() => "");
+    const boot = readBootId();
     const remembered = parseIndexState(source);
     const usable =
       remembered?.boot === boot && (await takeCopy(kept, path)) && (await fileKey(path)) === remembered.index;
@@ -124,9 +126,8 @@ async function takeCopy(kept: string, path: string): Promise<boolean> {
  * Our indexes are not synced and may contain anything after a power cut. They are therefore valid only until the next
  * boot.
  */
-export async function readBootId(): Promise<string> {
-  const id = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => undefined);
-  return id?.trim() ?? String(Math.round(Date.now() / 60_000 - uptime() / 60));
+export function readBootId(): string {
+  return ownBootId() ?? String(Math.round(Date.now() / 60_000 - uptime() / 60));
 }
 
 async function removeQuietly(folder: string): Promise<void> {

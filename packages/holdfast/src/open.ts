@@ -12,9 +12,10 @@ import { createMasking } from "@holdfast/core/mask";
 import { type ArgumentKind, checkOneOf, checkOptions } from "@holdfast/core/options";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
 import { openMemoryStore } from "@holdfast/core/store-memory";
+import { ownerLiveness } from "@holdfast/core/store-sql/leases";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
-import { isSuspended, livenessOf, processIdentity, randomName } from "@holdfast/platform/identity";
+import { isSuspended, randomName } from "@holdfast/platform/identity";
 import { freeBytes } from "@holdfast/platform/subprocess";
 import { DEFAULT_SLOTS, OWN_FILES, type SlotSettings } from "@holdfast/workflows/built-in";
 import { DEFAULT_LAYOUT, type LayoutSettings } from "@holdfast/workflows/plugin";
@@ -55,7 +56,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       ownsRefs: owns,
       freeBytes,
       ...(params.maxStoreBytes === undefined ? {} : { maxStoreBytes: params.maxStoreBytes }),
-      liveness: (owner) => livenessOf(owner, processIdentity()),
+      liveness: (owner) => ownerLiveness(owner, params.pretend === true ? null : directory),
       suspended: isSuspended,
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),

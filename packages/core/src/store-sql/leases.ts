@@ -1,4 +1,6 @@
-import { type ProcessIdentity, livenessOf, randomId } from "@holdfast/platform/identity";
+import { join } from "node:path";
+import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
+import { readProcessLock } from "@holdfast/platform/process-lock";
 import { type JsonObject, deepFreeze } from "../json.ts";
 import {
   type Lease,
@@ -38,10 +40,26 @@ export function endToken(token: string): void {
   open.delete(token);
 }
 
-/** As livenessOf, but a handle of our own that has ended is dead although its process lives. */
-function ownerLiveness(owner: LeaseOwner, self: ProcessIdentity): OwnerLiveness {
+/** A lock file for each handle that has taken a lease, named by its token, and for each process that prepares a run. */
+export function lockDirectory(directory: string): string {
+  return join(directory, "alive");
+}
+
+/**
+ * Whether the owner of a lease is alive, by its lock file and its pid. `directory`: the store's; null: the store has none, and only the pid
+ * counts. A handle of our own that has ended is dead although its process lives.
+ */
+export function ownerLiveness(
+  owner: LeaseOwner,
+  directory: string | null,
+  self: ProcessIdentity = processIdentity(),
+): OwnerLiveness {
   if (owner.token.startsWith(`${HERE}-`) && !open.has(owner.token)) return "dead";
-  return livenessOf(owner, self);
+  return livenessOf(
+    owner,
+    self,
+    directory === null ? "absent" : readProcessLock(lockDirectory(directory), owner.token),
+  );
 }
 
 const PUT =
@@ -74,7 +92,7 @@ export function takeLease(
       epoch: found?.epoch ?? 0,
       held,
       token: handle.token,
-      liveness: held === null ? "dead" : ownerLiveness(held.owner, handle.identity),
+      liveness: held === null ? "dead" : ownerLiveness(held.owner, handle.directory, handle.identity),
       now: moment.ms,
       staleAfterMs: params.staleAfterMs,
     });
@@ -130,7 +148,7 @@ async function slotFor(
     if (lease.slot === undefined) continue;
     others.push({
       lease,
-      liveness: ownerLiveness(lease.owner, handle.identity),
+      liveness: ownerLiveness(lease.owner, handle.directory, handle.identity),
       priority: await priorityOf(lease.run),
     });
   }

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { makeDurableDirectory, syncDirectory } from "@holdfast/platform/files";
-import { type ProcessIdentity, processIdentity, randomId } from "@holdfast/platform/identity";
+import { type ProcessIdentity, isSameKernel, processIdentity, randomId } from "@holdfast/platform/identity";
 import type { Store } from "../store.ts";
 import type { Driver, ReadTransaction } from "./driver.ts";
 import { openHighWaterMark } from "./high-water.ts";
@@ -46,7 +46,7 @@ export interface OpenSqliteParams {
   /** Open for reading even where writing would be possible. */
   readonly readOnly?: boolean;
   readonly clock?: Clock;
-  /** As whom this handle takes leases; another process's only in tests. */
+  /** As whom this handle takes leases; another process's only in tests. It then holds no lock file. */
   readonly identity?: ProcessIdentity;
   /** How long to wait for other processes before STORE_BUSY. */
   readonly busyMs?: number;
@@ -80,12 +80,16 @@ export async function openSqliteStore(params: OpenSqliteParams): Promise<Store> 
 }
 
 function storeOn(driver: Driver, access: "write" | "read", id: string, params: OpenSqliteParams): Store {
+  const { identity = processIdentity() } = params;
   return createSqlStore({
     driver,
     id,
     access,
+    // The locks of another kernel are not seen.
+    directory: isSameKernel(identity, processIdentity()) ? driver.location : null,
+    locks: params.identity === undefined,
     token: openToken(),
-    identity: params.identity ?? processIdentity(),
+    identity,
     clock: params.clock ?? systemClock,
   });
 }

@@ -90,6 +90,8 @@ test("a handle that cannot trust the disk any more writes nothing, and its lease
       driver: one,
       id: "0".repeat(32),
       access: "write",
+      directory: null,
+      locks: false,
       token: openToken(),
       identity: processIdentity(),
       clock: systemClock,

@@ -1,5 +1,11 @@
 import type { Clock } from "@holdfast/platform/clock";
 import type { ProcessIdentity } from "@holdfast/platform/identity";
+import {
+  type ProcessLock,
+  holdProcessLock,
+  listProcessLocks,
+  sweepProcessLocks,
+} from "@holdfast/platform/process-lock";
 import type { JournalEntry } from "../journal.ts";
 import { deepFreeze } from "../json.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease } from "../lease.ts";
@@ -20,7 +26,7 @@ import {
   setFact,
 } from "./changes.ts";
 import type { Driver, ReadTransaction } from "./driver.ts";
-import { endToken, releaseLease, renewLease, takeLease } from "./leases.ts";
+import { endToken, lockDirectory, releaseLease, renewLease, takeLease } from "./leases.ts";
 import {
   type RunRef,
   cutError,
@@ -54,6 +60,10 @@ export function createSqlStore(params: {
   readonly driver: Driver;
   readonly id: string;
   readonly access: "write" | "read";
+  /** null: the store has no directory, so no lock file shows that this handle's process is alive. */
+  readonly directory: string | null;
+  /** False for a handle that takes leases as another process, whose lock it cannot hold. */
+  readonly locks: boolean;
   readonly token: string;
   readonly identity: ProcessIdentity;
   readonly clock: Clock;
@@ -63,6 +73,7 @@ export function createSqlStore(params: {
   const handle: Handle = {
     driver,
     storeId: id,
+    directory: params.directory,
     token,
     identity: params.identity,
     now: momentsOf(params.clock),
@@ -77,6 +88,26 @@ export function createSqlStore(params: {
   };
   const group = createGroup({ handle, committed: notify, onDistrust: () => endToken(token) });
   const cuts = createCuts(driver, id, params.access);
+  const locks = params.directory === null ? null : lockDirectory(params.directory);
+  let lock: ProcessLock | null | undefined;
+
+  /** Before the first lease: without its lock file a lease does not show that a stopped process is alive. */
+  function holdLock(): void {
+    if (lock !== undefined || locks === null || !params.locks) return;
+    lock = holdProcessLock(locks, token);
+  }
+
+  /** Removes the lock files of dead processes. That of a dead owner is kept until its lease is taken over. */
+  async function sweepLocks(): Promise<void> {
+    if (locks === null) return;
+    const others = listProcessLocks(locks).filter((name) => name !== token);
+    if (others.length === 0) return;
+    const owners = new Set((await read((tx) => readLeases(tx))).map(({ owner }) => owner.token));
+    sweepProcessLocks(
+      locks,
+      others.filter((name) => !owners.has(name)),
+    );
+  }
 
   function memoryOf(run: string): ValueMemory {
     const memory = memories.get(run) ?? createValueMemory();
@@ -176,6 +207,7 @@ export function createSqlStore(params: {
     await group.idle();
     notify();
     endToken(token);
+    lock?.release();
     driver.highWater?.close();
     try {
       await driver.close();
@@ -206,6 +238,7 @@ export function createSqlStore(params: {
 
     async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot, birth }) {
       const lease = await write(() => {
+        holdLock();
         const born = birth === undefined ? undefined : captureNewRun({ ...birth, id: run });
         const take = takeLease(handle, { run: checkRunId(run), label, staleAfterMs, slot, born });
         const first = birth?.first === undefined ? undefined : captureForSql(birth.first, memoryOf(run));
@@ -217,7 +250,10 @@ export function createSqlStore(params: {
           return taken;
         };
       });
+      const isNew = held.get(run)?.epoch !== lease.epoch;
       held.set(run, lease);
+      // A file that is not removed costs nothing; gc tries again.
+      if (isNew) await sweepLocks().catch(() => undefined);
       return lease;
     },
     renewLease: (lease) => write(() => renewLease(handle, lease)),
@@ -301,7 +337,9 @@ export function createSqlStore(params: {
       try {
         checkOpen();
         // Chunks are compressed when they are written, so there is nothing to compress later.
-        return await sweep(driver, group, { dryRun: options.dryRun ?? false });
+        const report = await sweep(driver, group, { dryRun: options.dryRun ?? false });
+        if (options.dryRun !== true) await sweepLocks();
+        return report;
       } catch (error) {
         throw driver.toError(error);
       }

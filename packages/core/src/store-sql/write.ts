@@ -45,6 +45,8 @@ export interface Moment {
 export interface Handle {
   readonly driver: Driver;
   readonly storeId: string;
+  /** Where lock files show which owners are alive; null: the store has no directory. */
+  readonly directory: string | null;
   /** Random; makes this handle an owner of its own. */
   readonly token: string;
   readonly identity: ProcessIdentity;

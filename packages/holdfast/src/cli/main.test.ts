@@ -102,6 +102,19 @@ describe("the entry", () => {
     });
     expect(status).toBe(served ? 0 : 2);
   });
+
+  test("on Windows every command is refused in one sentence, before anything is opened", async () => {
+    const windows = join(holdfast.directory, "windows.cjs");
+    await writeFile(windows, 'Object.defineProperty(process, "platform", { value: "win32" });');
+    for (const args of [["checkpoint"], ["run", "1"], ["help"], []]) {
+      expect(await holdfast.run(args, { node: ["--require", windows] })).toMatchObject({
+        status: 2,
+        stdout: "",
+        stderr:
+          "error: Holdfast does not run on Windows itself: use WSL2 and keep the repository in its Linux file system, not under /mnt/c\n",
+      });
+    }
+  });
 });
 
 describe("usage errors", () => {

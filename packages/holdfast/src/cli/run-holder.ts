@@ -1,10 +1,10 @@
 /** Handles runs that another process holds or prepares: waits for them, finds them and stops them. */
-import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { Holder } from "@holdfast/core/status";
 import { leaseHeld } from "@holdfast/core/store";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { canSignal, processIdentity } from "@holdfast/platform/identity";
 import type { StartingProcess } from "../announce-start.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
@@ -102,7 +102,7 @@ export async function stopStarting(
     // In this order, because an announcement is removed only when the lease is held.
     const prepared = (await holdfast.work.starting()).find(({ pid }) => pids.has(pid));
     const lease = (await holdfast.store.listLeases()).find(
-      ({ owner }) => pids.has(owner.pid) && owner.host === hostname(),
+      ({ owner }) => pids.has(owner.pid) && canSignal(owner, processIdentity()),
     );
     run = lease?.run ?? prepared?.run ?? run;
     const holder = lease === undefined ? undefined : await (await holdfast.run(lease.run)).holder();

@@ -1,4 +1,5 @@
 /** Keeps the tasks of `holdfast/context` in a store: each task is a run, and its versions are checkpoint sequences. */
+import { isAbsolute } from "node:path";
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import { NO_LOGS } from "@holdfast/core/agent-log";
 import type { Checkpoint as StoredCheckpoint } from "@holdfast/core/checkpoint";
@@ -11,8 +12,9 @@ import { type Store, allCheckpoints } from "@holdfast/core/store";
 import { IMPORT_LABEL, VERSIONS_BEFORE, isWhole, sourceDocumentOf } from "@holdfast/formats/format";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
-import { livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
+import { randomId } from "@holdfast/platform/identity";
 import { findStoreDirectory } from "../open-store.ts";
+import { ownerLiveness } from "@holdfast/core/store-sql/leases";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
 
@@ -97,7 +99,7 @@ function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
     maxUntrackedBytes: undefined,
     includeIgnored: false,
     ownsRefs: false,
-    liveness: (owner) => livenessOf(owner, processIdentity()),
+    liveness: (owner) => ownerLiveness(owner, isAbsolute(store.location) ? store.location : null),
     leaseWaitMs,
     worktreePath: undefined,
   };

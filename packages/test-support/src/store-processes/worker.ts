@@ -46,6 +46,12 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
     await write(store, lease, async (n) => n % 10 === 0 && (await store.getMeta("over")) === "yes");
     print("ended");
   },
+  /** Holds a lease until it is killed. */
+  async hold(store) {
+    await store.createRun({ id: run, workflow: "sample", work: { kind: "none" } });
+    print(`epoch ${(await store.takeLease({ run, label: "holder" })).epoch}`);
+    await until(async () => false);
+  },
   /** Writes until its lease is lost: to the other processes its owner is on another host. */
   async "write-elsewhere"(store) {
     const lease = await store.takeLease({ run, label: "elsewhere" });
@@ -169,7 +175,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
   },
 };
 
-const elsewhere = { ...processIdentity(), host: "elsewhere" };
+const elsewhere = { ...processIdentity(), host: "elsewhere", boot: "another boot" };
 const store = await openSqliteStore({
   directory,
   create: false,

@@ -6,6 +6,7 @@ import { isEnded } from "@holdfast/core/run";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import { type Holder, isHeld, statusWord } from "@holdfast/core/status";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { canSignal, processIdentity } from "@holdfast/platform/identity";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { RunDetails } from "../../run-status.ts";
@@ -80,9 +81,11 @@ async function interruptRun(shell: Shell, typed: string | undefined): Promise<Ex
     return "done";
   }
   const { holder } = status;
-  if (status.kind === "running" && !status.hostKnown) throw elsewhere(id, holder);
+  const owner = (await (await holdfast.run(id)).holder())?.lease.owner;
+  const isKnown = status.kind !== "running" || status.hostKnown;
+  if (!isKnown || (owner !== undefined && !canSignal(owner, processIdentity()))) throw elsewhere(id, holder);
   shell.notify(`Stopping ${holderText(holder)} …`);
-  interrupt(holder.pid);
+  if (owner !== undefined) interrupt(owner.pid);
   await waitUntilLeft(shell, holdfast, { run: id, epoch: holder.epoch });
   return await report(shell, holdfast, id);
 }

@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { parsePsTable, readPs } from "./ps.ts";
+
+test("lines of BSD and of procps are read; a line of another shape is not guessed", () => {
+  const table = [
+    "    1     0     1 Ss   Mon Oct  5 09:00:44 2026    ",
+    "  512     1   512 S+   Mon Oct 12 18:03:00 2026    ",
+    "98211   512   512 T    Wed Nov 18 00:00:09 2026    ",
+    "98212   512 98212 Z    Wed Nov 18 00:00:09 2026    ",
+    "98213   512 98212 ?Es  Wed Nov 18 00:00:10 2026    ",
+    "",
+  ].join("\n");
+  expect(parsePsTable(table)).toEqual([
+    { pid: 1, parent: 0, group: 1, state: "Ss", started: "Mon Oct  5 09:00:44 2026" },
+    { pid: 512, parent: 1, group: 512, state: "S+", started: "Mon Oct 12 18:03:00 2026" },
+    { pid: 98_211, parent: 512, group: 512, state: "T", started: "Wed Nov 18 00:00:09 2026" },
+    { pid: 98_212, parent: 512, group: 98_212, state: "Z", started: "Wed Nov 18 00:00:09 2026" },
+    { pid: 98_213, parent: 512, group: 98_212, state: "?Es", started: "Wed Nov 18 00:00:10 2026" },
+  ]);
+  expect(parsePsTable("")).toEqual([]);
+  // The locale en_AU swaps day and month.
+  expect(parsePsTable("1 0 1 Ss Mon  5 Oct 09:00:44 2026")).toBeNull();
+  expect(parsePsTable(`${table}ps: sysctl failed`)).toBeNull();
+});
+
+test("the start of a process is the same text in any time zone and locale of the caller", () => {
+  const before = { TZ: process.env["TZ"], LC_ALL: process.env["LC_ALL"], LC_TIME: process.env["LC_TIME"] };
+  try {
+    const own = readPs([process.pid]);
+    expect(own).toMatchObject([{ pid: process.pid, parent: process.ppid }]);
+    Object.assign(process.env, { TZ: "America/New_York", LC_ALL: "en_AU.UTF-8", LC_TIME: "de_DE.UTF-8" });
+    expect(readPs([process.pid])).toMatchObject([{ started: own?.[0]?.started }]);
+  } finally {
+    for (const [name, value] of Object.entries(before)) {
+      if (value === undefined) Reflect.deleteProperty(process.env, name);
+      else process.env[name] = value;
+    }
+  }
+});
+
+test("a pid that is gone is left out, and an empty list asks nothing", () => {
+  expect(readPs([])).toEqual([]);
+  expect(readPs([2 ** 22 + 1])).toEqual([]);
+});

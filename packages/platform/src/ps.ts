@@ -1,0 +1,65 @@
+// Facts about processes from `ps`, `sysctl` and `lsof`, for systems without /proc (macOS). Parsers are pure; the readers
+// run the program with a time limit and return null if it fails.
+
+import { spawnSync } from "node:child_process";
+
+/** One line of `ps -o pid=,ppid=,pgid=,stat=,lstart=`. */
+export interface PsEntry {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  /** Starts with R, S, I, U, T (stopped) or Z (zombie). */
+  readonly state: string;
+  /** Start of the process in whole seconds, "Tue Sep  8 07:58:23 2026" in UTC and in the C locale. It never changes. */
+  readonly started: string;
+}
+
+const COLUMNS = "pid=,ppid=,pgid=,stat=,lstart=";
+const LINE =
+  /^\s*(?<pid>\d+)\s+(?<parent>\d+)\s+(?<group>\d+)\s+(?<state>\S+)\s+(?<started>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\s*$/;
+
+/** null for a line of another shape: a table that is only half understood must not pass for a whole one. */
+export function parsePsTable(text: string): readonly PsEntry[] | null {
+  const entries: PsEntry[] = [];
+  for (const line of text.split("\n")) {
+    if (line.trim() === "") continue;
+    const { pid, parent, group, state, started } = LINE.exec(line)?.groups ?? {};
+    if (pid === undefined || state === undefined || started === undefined) return null;
+    entries.push({ pid: Number(pid), parent: Number(parent), group: Number(group), state, started });
+  }
+  return entries;
+}
+
+/** The named processes, or all. null: `ps` failed or did not answer in time. A process that is gone is left out. */
+export function readPs(pids?: readonly number[]): readonly PsEntry[] | null {
+  if (pids?.length === 0) return [];
+  const text = run("ps", pids === undefined ? ["-axo", COLUMNS] : ["-o", COLUMNS, "-p", pids.join(",")]);
+  return text === null ? null : parsePsTable(text);
+}
+
+/** Random for each boot; "" if it cannot be read. kern.boottime would change with every correction of the clock. */
+export function readBootSession(): string {
+  const text = run("sysctl", ["-n", "kern.bootsessionuuid"])?.trim() ?? "";
+  return /^[0-9A-Fa-f-]{36}$/.test(text) ? text : "";
+}
+
+const TIMEOUT_MS = 10_000;
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/**
+ * The locale and the time zone decide how `ps` prints a start time, and LC_ALL overrides every other variable of the
+ * locale. A service may have a PATH without the system's own programs. Status 1 with nothing printed means that no
+ * process matches.
+ */
+function run(program: string, args: readonly string[]): string | null {
+  const path = `${process.env["PATH"] ?? ""}:/usr/bin:/bin:/usr/sbin:/sbin`;
+  const { status, stdout } = spawnSync(program, args, {
+    env: { ...process.env, PATH: path, LC_ALL: "C", TZ: "UTC0" },
+    encoding: "latin1",
+    timeout: TIMEOUT_MS,
+    killSignal: "SIGKILL",
+    maxBuffer: MAX_BYTES,
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  return status === 0 || (status === 1 && stdout === "") ? stdout : null;
+}
