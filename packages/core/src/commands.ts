@@ -73,9 +73,21 @@ export interface Commands {
   /**
    * Terminates every process on this host whose mark equals `mark` or begins with it and a slash, and waits until they
    * are gone. It asks first, waits briefly, then kills. It never touches this process or its ancestors. `supported` is
-   * false where the system cannot list marks (no /proc).
+   * false where the processes of the system cannot be listed (neither /proc nor `ps`); callers report that.
    */
-  endMarked(mark: string): Promise<{ readonly ended: number; readonly supported: boolean }>;
+  endMarked(mark: string): Promise<EndedProcesses>;
+}
+
+interface EndedProcesses {
+  readonly ended: number;
+  readonly supported: boolean;
+}
+
+/** What to tell the user where Holdfast could not look for processes of a run; null: it looked. */
+export function unseenText({ supported }: EndedProcesses): string | null {
+  return supported
+    ? null
+    : "This system did not list its processes. One that an earlier Holdfast process started may still change files: look for it with `ps` and end it.";
 }
 
 export interface CommandResult {

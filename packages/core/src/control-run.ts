@@ -1,5 +1,6 @@
 // Operations on a run from outside its executor: begin, find, signal, answer a question, raise limits, change options.
 import { HoldfastError } from "@holdfast/platform/error";
+import { unseenText } from "./commands.ts";
 import { type Adapters, type CoreAdapters, runMark, snapshotParams } from "./adapters.ts";
 import { exceeded, newBudget, usedUp } from "./budget.ts";
 import { type ExecutionConfig, type InputsPlane, type Planes, emptyPlanes } from "./checkpoint.ts";
@@ -213,7 +214,10 @@ async function handleHere({ adapters, request }: SignalParams): Promise<SignalRe
   try {
     await using lease = await acquireLease(adapters, request.run);
     // Processes that a killed executor left behind would continue to change files.
-    await adapters.commands.endMarked(runMark(adapters, request.run));
+    const unseen = unseenText(await adapters.commands.endMarked(runMark(adapters, request.run)));
+    if (unseen !== null) {
+      await store.commit({ lease: lease.lease, entries: [{ kind: "note", body: { text: unseen } }] });
+    }
     const outcome = await applySignal(adapters, lease.lease, await knownRun(store, request.run));
     const run = await knownRun(store, request.run);
     if (isEnded(run.state) && !isDone(request, run)) return { kind: "ended", run };

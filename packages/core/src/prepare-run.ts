@@ -1,6 +1,7 @@
 // Prepares a run that a worker has leased: ends stale processes, loads its state, repairs its files, and continues it if it was waiting.
 
 import { HoldfastError } from "@holdfast/platform/error";
+import { unseenText } from "./commands.ts";
 import { type Adapters, runMark, snapshotParams } from "./adapters.ts";
 import { answerFile, readResult } from "./agent-log.ts";
 import { RESOURCES, exceeded } from "./budget.ts";
@@ -42,7 +43,8 @@ export async function prepareRun<S extends object>(params: {
   const { newest, fellBack, state } = loaded;
   checkDefinition(workflow, run, state.position, params.allowChanged);
   // Under the first lease of a run there is no earlier worker. The check saves a scan of all processes of the machine.
-  if (lease.epoch > 1 || newest.sequence > 1) await adapters.commands.endMarked(runMark(adapters, run));
+  const isFirst = lease.epoch === 1 && newest.sequence <= 1;
+  const unseen = isFirst ? null : unseenText(await adapters.commands.endMarked(runMark(adapters, run)));
   const cleared = await clearStaleLocks(adapters, run, newest.planes.files);
   const workspace = await ownWorkspace(adapters, summary, newest);
   const runSession = new RunSession({
@@ -64,7 +66,7 @@ export async function prepareRun<S extends object>(params: {
   const { stage, iteration, stageAttempt } = state.position;
   const hasSteps = Object.keys(stageAttempt.steps).length > 0;
   runSession.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
-  if (cleared !== null) await emitNote(runSession, cleared);
+  for (const note of [unseen, cleared]) if (note !== null) await emitNote(runSession, note);
   await recoverFiles(runSession, {
     fellBack,
     unfinished: summary.unfinishedRestore !== null,

@@ -1,6 +1,7 @@
 // Resumes a run: checks what changed since its checkpoint, plans what to do about it, and applies the plan under the run's lease.
 
 import { HoldfastError } from "@holdfast/platform/error";
+import { unseenText } from "./commands.ts";
 import { type Adapters, rejectRolledBackStore, runMark } from "./adapters.ts";
 import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "./checkpoint.ts";
 import { type OptionsChange, changedPlanes, executedMeanwhile, reopensRun } from "./control-run.ts";
@@ -167,12 +168,16 @@ export async function applyResumeCheck(params: {
   const { run, plan, checkpoint, current } = planned;
   if (checkpoint === null) return { workspace: undefined, checkpoint: null };
   if ((await topOf(adapters, run.id)) !== planned.top) throw executedMeanwhile(run.id);
-  await adapters.commands.endMarked(runMark(adapters, run.id));
-  const note = await clearStaleLocks(adapters, run.id, checkpoint.planes.files);
-  if (note !== null) await adapters.store.commit({ lease, entries: [{ kind: "note", body: { text: note } }] });
+  const unseen = unseenText(await adapters.commands.endMarked(runMark(adapters, run.id)));
+  const cleared = await clearStaleLocks(adapters, run.id, checkpoint.planes.files);
+  const notes = [unseen, cleared].filter((note) => note !== null);
+  if (notes.length > 0) {
+    await adapters.store.commit({ lease, entries: notes.map((text) => ({ kind: "note", body: { text } })) });
+  }
   const report = await applyResume({ adapters, lease, run, plan, checkpoint, current });
-  if (note === null) return report;
-  return { ...report, steps: [{ step: "resume", outcome: "done", text: note }, ...(report.steps ?? [])] };
+  if (notes.length === 0) return report;
+  const steps = notes.map((text) => ({ step: "resume", outcome: "done", text }) as const);
+  return { ...report, steps: [...steps, ...(report.steps ?? [])] };
 }
 
 /**

@@ -1,6 +1,7 @@
 // Executes a stage function with its context, ends its work when the run must stop, and provides what a stage may call.
 
 import { HoldfastError, describeValue } from "@holdfast/platform/error";
+import { unseenText } from "./commands.ts";
 import { runMark } from "./adapters.ts";
 import { runAgent } from "./agent-call.ts";
 import { maskAndReport } from "./agent-result.ts";
@@ -95,9 +96,10 @@ async function endWork(runSession: RunSession, working: Promise<void>): Promise<
   const end = async (mark: string): Promise<void> => {
     if (isLeaseLost(halt.cause)) return;
     // The next resume ends what cannot be ended now; the current state is saved all the same.
-    await adapters.commands.endMarked(mark).catch((error: unknown) => {
-      runSession.tell({ kind: "note", text: `Processes of the run may be left: ${reasonOf(error)}` });
-    });
+    const unseen = await adapters.commands
+      .endMarked(mark)
+      .then(unseenText, (error: unknown) => `Processes of the run may be left: ${reasonOf(error)}`);
+    if (unseen !== null) runSession.tell({ kind: "note", text: unseen });
   };
   await end(`${runMark(adapters, run.id)}/${runSession.attempt.number}`);
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,6 +1,7 @@
 // Undoes a side effect of a run where its target allows it: which recipe an effect has, whether it applies now, and the undo itself.
 
 import { HoldfastError } from "@holdfast/platform/error";
+import { unseenText } from "./commands.ts";
 import { type Adapters, findAnyWorktree, runMark } from "./adapters.ts";
 import { type Effect, type EffectUndone, readIntent } from "./effects.ts";
 import type { Forge, PullRequest, Subject } from "./forge.ts";
@@ -202,7 +203,10 @@ export async function undoEffect(
 ): Promise<UndoReport> {
   await using held = await acquireLease(adapters, run);
   // An interrupted undo may have left a program of the forge running.
-  await adapters.commands.endMarked(runMark(adapters, run));
+  const unseen = unseenText(await adapters.commands.endMarked(runMark(adapters, run)));
+  if (unseen !== null) {
+    await adapters.store.commit({ lease: held.lease, entries: [{ kind: "note", body: { text: unseen } }] });
+  }
   const all = await readEffects(adapters, run);
   const recorded = all.find(({ effect }) => effect.key === key);
   if (recorded === undefined)

@@ -414,9 +414,9 @@ export async function fileTask(
   const key = `task/${sha256(text).slice(0, 32)}`;
   // A process that was killed while it filed the same issue may have left a request behind.
   const mark = `${adapters.store.id}/${key}`;
-  const { ended } = await adapters.commands.endMarked(mark);
+  const { ended, supported } = await adapters.commands.endMarked(mark);
   const forge = adapters.forge.marked(mark);
-  if (ended > 0) await adapters.wait(forge.lateMs, new AbortController().signal);
+  if (ended > 0 || !supported) await adapters.wait(forge.lateMs, new AbortController().signal);
   const known = await forge.findIssue(key);
   if (known === null) await check();
   const [title = text] = text.trim().split("\n");

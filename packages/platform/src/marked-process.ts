@@ -142,7 +142,7 @@ const NO_EXIT: RawExit = { kind: "exited", code: null, signal: null };
 
 async function endAll(child: ChildProcess, mark: string): Promise<string | null> {
   try {
-    const { supported } = await terminateTree({ mark });
+    const { supported } = await terminateTree({ mark, groups: child.pid === undefined ? [] : [child.pid] });
     if (!supported) await endGroup(child);
     return null;
   } catch (error) {
@@ -150,7 +150,7 @@ async function endAll(child: ChildProcess, mark: string): Promise<string | null>
   }
 }
 
-/** Without /proc only the process group can be ended. A descendant in its own session escapes. */
+/** Where no table of processes can be read, only the process group can be ended. A descendant in its own session escapes. */
 async function endGroup(child: ChildProcess): Promise<void> {
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     if (!signalGroup(child.pid, signal)) return;

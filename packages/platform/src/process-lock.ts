@@ -29,7 +29,7 @@ export function holdProcessLock(directory: string, name: string): ProcessLock | 
     if (db === null) return null;
     // A sweep may have removed the file after it was created and before it was locked. Names are unique, so an existing
     // file is ours.
-    if (statSync(path, { throwIfNoEntry: false }) !== undefined) return lockOf(db, path);
+    if (isFile(path)) return lockOf(db, path);
     db.close();
   }
   return null;
@@ -63,7 +63,7 @@ function lockOf(db: DatabaseSync, path: string): ProcessLock {
     if (!held) return;
     held = false;
     own.delete(release);
-    rmSync(path, { force: true });
+    removeQuietly(path);
     db.close();
   };
   if (!endsAtExit) process.once("exit", releaseAll);
@@ -77,20 +77,14 @@ const own = new Set<() => void>();
 let endsAtExit = false;
 
 function releaseAll(): void {
-  for (const release of own) {
-    try {
-      release();
-    } catch {
-      // The next sweep removes the file.
-    }
-  }
+  for (const release of own) release();
 }
 
 /** Tries a shared lock, so that concurrent callers do not take each other for the owner. */
 export function readProcessLock(directory: string, name: string): LockState {
   if (!isName(name)) return "absent";
   const path = pathOf(directory, name);
-  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return "absent";
+  if (!isFile(path)) return "absent";
   try {
     const db = open(path, "read");
     if (db === null) return "unknown";
@@ -122,7 +116,7 @@ export function sweepProcessLocks(directory: string, names: readonly string[]): 
     try {
       const db = open(pathOf(directory, name), "sweep");
       if (db === null) return;
-      rmSync(pathOf(directory, name), { force: true });
+      removeQuietly(pathOf(directory, name));
       db.close();
     } catch {
       // A live process holds it.
@@ -135,6 +129,24 @@ const BUSY = 5;
 const CANNOT_OPEN = 14;
 /** Longer than a reader of the lock needs. */
 const WAIT_MS = 200;
+
+/** False also where the disk fails: then no lock decides. */
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** A file that is left is removed by the next sweep. */
+function removeQuietly(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // The disk fails or is read-only.
+  }
+}
 
 function isName(name: string): boolean {
   return /^[0-9a-f-]{1,100}$/.test(name);

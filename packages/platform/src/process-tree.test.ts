@@ -194,6 +194,7 @@ describe("process targets", () => {
   const process = (pid: number, parent: number, mark: string | null = null, started = "1"): ProcessEntry => ({
     pid,
     parent,
+    group: null,
     mark,
     started,
   });
@@ -235,6 +236,32 @@ describe("process targets", () => {
     const seen: ProcessTarget[] = [{ entry: process(10, 9, null, "5"), foundBy: "parent" }];
     expect(pidsOf([process(10, 1, null, "5")], seen)).toEqual([10]);
     expect(pidsOf([process(10, 1, null, "6")], seen)).toEqual([]);
+  });
+
+  test("from `ps` also all members of their groups and of named groups; the group of an ancestor is the user's", () => {
+    const inGroup = (pid: number, parent: number, group: number, mark: string | null = null): ProcessEntry => ({
+      ...process(pid, parent, mark),
+      group,
+    });
+    const processes = [
+      inGroup(5, 1, 5),
+      inGroup(6, 5, 6, "run"),
+      // A program of the system shows no mark and has lost its parent, but not its group.
+      inGroup(7, 1, 6),
+      inGroup(8, 7, 8),
+      inGroup(9, 1, 8),
+      inGroup(10, 1, 40),
+      inGroup(11, 5, 5, "run"),
+      inGroup(12, 5, 5),
+    ];
+    const targets = findTargets({
+      processes,
+      mark: "run",
+      seen: new Map(),
+      spared: new Set([1, 5]),
+      groups: new Set([40]),
+    });
+    expect(targets.map(({ entry }) => entry.pid).toSorted((a, b) => a - b)).toEqual([6, 7, 8, 9, 10, 11]);
   });
 
   test("only unrelated processes are not read again", () => {

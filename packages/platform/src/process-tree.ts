@@ -1,21 +1,26 @@
-// Finds and ends every process of a run by the mark in its environment, with the process table of /proc.
+// Finds and ends every process of a run: by the mark in its environment with the process table of /proc, or with that of
+// `ps` where there is no /proc (macOS).
 
 import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "./error.ts";
+import { readPs, readPsVariable } from "./ps.ts";
 
 /**
  * Ends every process with this mark, or with one below it (`<mark>/…`), and all their descendants. It sends SIGTERM,
  * waits, then sends SIGKILL. It returns when a scan of the whole system finds none of them.
  *
  * Agents' tools open their own sessions and outlive their parents. Process groups and parent links therefore miss some
- * of them; the environment does not. This process and its ancestors are never signalled. Throws WORKSPACE_BUSY when a
- * process does not end.
+ * of them; the environment does not. `ps` hides the environment of macOS's own programs, so there the search also
+ * follows process groups and what was seen before. This process and its ancestors are never signalled. Throws
+ * WORKSPACE_BUSY when a process does not end.
  */
 export async function terminateTree(params: EndParams): Promise<EndedTree> {
   const { mark, variable = MARK_VARIABLE, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
   const spared = ancestors();
-  const seen = new Map<number, ProcessTarget>();
+  const groups = new Set(params.groups);
+  const seen = new Map<number, ProcessTarget>(params.seen);
+  const found = new Set<string>();
   const reported = new Set<string>();
   let known: ReadonlyMap<number, ProcessEntry> = new Map();
   // Stops a process in the middle of a scan, so that one that forks and exits repeatedly cannot escape to a new pid.
@@ -27,8 +32,8 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
     const elapsed = performance.now() - began;
     const isForced = elapsed >= graceMs;
     const table = readProcessTable({ known, onSight: isForced ? hold : undefined, variable });
-    if (table === null) return { ended: 0, supported: false };
-    const targets = findTargets({ processes: table.live, mark, seen, spared });
+    if (table === null) return { ended: found.size, supported: false };
+    const targets = findTargets({ processes: table.live, mark, seen, spared, groups });
     known = unrelatedProcesses(table, targets);
     // A zombie, or a process without an environment, raises a doubt only in the first scan that finds it in that state.
     const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !reported.has(doubt));
@@ -36,12 +41,13 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
     emptyRounds = targets.length === 0 ? emptyRounds + 1 : 0;
     // On a host that forks all the time every scan may raise doubts. Then ENOUGH_SCANS empty scans in a row suffice.
     const isOver = targets.length === 0 && (doubts.length === 0 || emptyRounds === ENOUGH_SCANS);
-    if (isOver) return { ended: seen.size, supported: true };
+    if (isOver) return { ended: found.size, supported: true };
     if (targets.length > 0 && elapsed > graceMs + forceMs) throw stuck(mark, targets);
     // All targets are stopped before any is ended: a script whose command ends first would start its next command.
-    const asked = targets.filter(({ entry }) => isForced || !seen.has(entry.pid));
-    for (const name of isForced ? FORCE : ASK) for (const target of asked) signal(target, { mark, variable }, name);
+    const asked = targets.filter(({ entry }) => isForced || !found.has(`${entry.pid} ${entry.started}`));
+    for (const name of isForced ? FORCE : ASK) signalAll(asked, { mark, variable }, name);
     for (const target of targets) seen.set(target.entry.pid, target);
+    for (const { entry } of targets) found.add(`${entry.pid} ${entry.started}`);
     await pause(emptyRounds > 0 ? 1 : Math.min(2 ** round, MAX_PAUSE_MS));
   }
 }
@@ -54,6 +60,10 @@ interface EndParams {
   readonly graceMs?: number;
   /** Milliseconds of repeated SIGKILL after which terminateTree throws. */
   readonly forceMs?: number;
+  /** Process groups whose members are ours. Only the table of `ps` shows groups. */
+  readonly groups?: Iterable<number>;
+  /** Processes of ours that an earlier look found, by pid. They are ours even if nothing shows it any more. */
+  readonly seen?: ReadonlyMap<number, ProcessTarget>;
 }
 
 interface EndedTree {
@@ -71,8 +81,10 @@ const ENOUGH_SCANS = 50;
 
 /** This process, its ancestors, and process 1. */
 function ancestors(): ReadonlySet<number> {
+  const listed = hasProc() ? null : new Map((readPs() ?? []).map(({ pid, parent }) => [pid, parent]));
+  const parentOf = (pid: number): number => (listed === null ? readProcess(pid)?.parent : listed.get(pid)) ?? 0;
   const found = new Set<number>([1]);
-  for (let pid = process.pid; pid > 0 && !found.has(pid); pid = readProcess(pid)?.parent ?? 0) found.add(pid);
+  for (let pid = process.pid; pid > 0 && !found.has(pid); pid = parentOf(pid)) found.add(pid);
   return found;
 }
 
@@ -81,8 +93,14 @@ interface Sought {
   readonly variable: MarkVariable;
 }
 
-function signal(target: ProcessTarget, sought: Sought, name: NodeJS.Signals): void {
-  if (isStill(target, sought)) send(target.entry.pid, name);
+function signalAll(targets: readonly ProcessTarget[], sought: Sought, name: NodeJS.Signals): void {
+  if (hasProc()) {
+    for (const target of targets) if (isStill(target, sought)) send(target.entry.pid, name);
+    return;
+  }
+  // One look for all of them, because each costs a process.
+  const now = new Map(readPs(targets.map(({ entry }) => entry.pid))?.map(({ pid, started }) => [pid, started]));
+  for (const { entry } of targets) if (now.get(entry.pid) === entry.started) send(entry.pid, name);
 }
 
 /** Checks the process immediately before each signal, because its pid may be reused between the scan and the signal. */
@@ -91,7 +109,7 @@ function isStill({ entry, foundBy }: ProcessTarget, { mark, variable }: Sought):
   if (now?.started !== entry.started) return false;
   // The same process without a mark has executed another program. One with an unrelated mark is not the process we
   // found.
-  return foundBy === "parent" || now.mark === null || isUnder(now.mark, mark);
+  return foundBy !== "mark" || now.mark === null || isUnder(now.mark, mark);
 }
 
 function send(pid: number, name: NodeJS.Signals): void {
@@ -120,7 +138,7 @@ export interface ProcessTarget {
    * A descendant of a marked process may have dropped the mark (`env -i`) or have another one (a Holdfast inside an
    * agent).
    */
-  readonly foundBy: "mark" | "parent";
+  readonly foundBy: "mark" | "parent" | "group";
 }
 
 /** Once found, a process is a target until it is gone, even if its parent dies or its environment changes. */
@@ -129,20 +147,27 @@ export function findTargets(params: {
   readonly mark: string;
   readonly seen: ReadonlyMap<number, ProcessTarget>;
   readonly spared: ReadonlySet<number>;
+  readonly groups?: ReadonlySet<number>;
 }): readonly ProcessTarget[] {
   const { processes, mark, seen, spared } = params;
   const targets = new Map<number, ProcessTarget>();
+  const groups = new Set(params.groups);
   for (const entry of processes) {
     if (spared.has(entry.pid)) continue;
     const known = seen.get(entry.pid);
     if (known?.entry.started === entry.started) targets.set(entry.pid, known);
     else if (isUnder(entry.mark, mark)) targets.set(entry.pid, { entry, foundBy: "mark" });
   }
+  // A group of ours has only members of ours, also after its leader has ended. That of an ancestor is the terminal's.
+  const foreign = new Set(processes.flatMap(({ pid, group }) => (spared.has(pid) && group !== null ? [group] : [])));
   for (let before = -1; before !== targets.size;) {
     before = targets.size;
+    for (const { entry } of targets.values()) if (entry.group !== null) groups.add(entry.group);
     for (const entry of processes) {
-      if (!targets.has(entry.parent) || targets.has(entry.pid) || spared.has(entry.pid)) continue;
-      targets.set(entry.pid, { entry, foundBy: "parent" });
+      if (targets.has(entry.pid) || spared.has(entry.pid)) continue;
+      if (targets.has(entry.parent)) targets.set(entry.pid, { entry, foundBy: "parent" });
+      else if (entry.group !== null && groups.has(entry.group) && !foreign.has(entry.group))
+        targets.set(entry.pid, { entry, foundBy: "group" });
     }
   }
   return [...targets.values()];
@@ -168,9 +193,11 @@ export function unrelatedProcesses(
 export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
+  /** Process group; null from /proc, where the search by mark finds all. */
+  readonly group: number | null;
   /**
-   * Clock ticks since boot. Together with the pid it identifies one process: a later one with the same pid started
-   * later.
+   * Clock ticks since boot, or the second in which it started (ps). Together with the pid it identifies one process: a
+   * later one with the same pid started later.
    */
   readonly started: string;
   /**
@@ -196,7 +223,7 @@ interface Doubt {
 }
 
 /**
- * null if the system has no usable /proc. A `known` process that is still listed is not read again, which keeps later
+ * null if the system has neither a usable /proc nor a `ps` that answers. A `known` process that is still listed is not read again, which keeps later
  * scans short. On a busy host a long scan always misses a process that vanished meanwhile. `onSight` is called for
  * every other process right after it was read.
  */
@@ -208,7 +235,7 @@ export function readProcessTable(
   } = {},
 ): ProcessTable | null {
   const { variable = MARK_VARIABLE } = params;
-  if (process.platform !== "linux" || readProcess(process.pid) === null) return null;
+  if (!hasProc()) return process.platform === "darwin" ? readPsTable(variable) : null;
   const live: ProcessEntry[] = [];
   const doubts: Doubt[] = [];
   // Newest first: short-lived processes are read soonest after they were listed.
@@ -221,6 +248,24 @@ export function readProcessTable(
     if (doubt !== null) doubts.push({ pid, why: doubt });
   }
   return { live, doubts };
+}
+
+function hasProc(): boolean {
+  return process.platform === "linux" && readProcess(process.pid) !== null;
+}
+
+/**
+ * The marks are read first, so that a process that starts in between is at least listed. A process may still start
+ * another one between the two looks, so the first table of a search is never complete.
+ */
+function readPsTable(variable: MarkVariable): ProcessTable | null {
+  const marks = readPsVariable(variable);
+  const listed = marks === null ? null : readPs();
+  if (marks === null || listed === null) return null;
+  const live = listed.flatMap(({ pid, parent, group, state, started }) =>
+    state.startsWith("Z") ? [] : [{ pid, parent, group, started, mark: marks.get(pid) ?? null }],
+  );
+  return { live, doubts: [{ pid: 0, why: "first look" }] };
 }
 
 /** null if the process is gone. A zombie counts as gone: only its parent has not reaped it yet. */
@@ -250,7 +295,7 @@ function readEntry(
   if (started === undefined) return { entry: null, doubt: "vanished" };
   if (state === "Z" || state === "X") return { entry: null, doubt: `ended ${started}` };
   const environment = readQuietly(`/proc/${pid}/environ`);
-  const entry = { pid, parent: Number(parent), started, mark: markIn(environment, `${variable}=`) };
+  const entry = { pid, parent: Number(parent), group: null, started, mark: markIn(environment, `${variable}=`) };
   const isKernel = pid === KERNEL_THREADS || entry.parent === KERNEL_THREADS;
   return { entry, doubt: environment === "" && !isKernel ? `blank ${started}` : null };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parsePsTable, readPs } from "./ps.ts";
+import { parsePsTable, parsePsVariable, readPs, readPsVariable } from "./ps.ts";
 
 test("lines of BSD and of procps are read; a line of another shape is not guessed", () => {
   const table = [
@@ -41,4 +41,21 @@ test("the start of a process is the same text in any time zone and locale of the
 test("a pid that is gone is left out, and an empty list asks nothing", () => {
   expect(readPs([])).toEqual([]);
   expect(readPs([2 ** 22 + 1])).toEqual([]);
+});
+
+test("the mark in an environment is the last one in the line; other words and other variables are not", () => {
+  const text = [
+    "    1 /sbin/launchd",
+    "  512 -zsh",
+    "  600 /opt/homebrew/bin/node agent.js HOLDFAST_MARK=typed PATH=/bin HOLDFAST_MARK=0a1b/issue-1/2/plan HOME=/Users/a b",
+    "  601 node OTHER_HOLDFAST_MARK=no HOLDFAST_MARKED=no",
+    "  602 /Applications/My App.app/Contents/MacOS/My App HOLDFAST_MARK=0a1b/issue-1",
+    "  603 (node) <defunct>",
+    "  604 node HOLDFAST_MARK= HOME=/",
+  ].join("\n");
+  expect([...parsePsVariable(text, "HOLDFAST_MARK")]).toEqual([
+    [600, "0a1b/issue-1/2/plan"],
+    [602, "0a1b/issue-1"],
+  ]);
+  expect(readPsVariable("PATH")?.get(process.pid)).toBe(process.env["PATH"]);
 });

@@ -1,4 +1,4 @@
-// Facts about processes from `ps`, `sysctl` and `lsof`, for systems without /proc (macOS). Parsers are pure; the readers
+// Facts about processes from `ps` and `sysctl`, for systems without /proc (macOS). Parsers are pure; the readers
 // run the program with a time limit and return null if it fails.
 
 import { spawnSync } from "node:child_process";
@@ -35,6 +35,29 @@ export function readPs(pids?: readonly number[]): readonly PsEntry[] | null {
   if (pids?.length === 0) return [];
   const text = run("ps", pids === undefined ? ["-axo", COLUMNS] : ["-o", COLUMNS, "-p", pids.join(",")]);
   return text === null ? null : parsePsTable(text);
+}
+
+/**
+ * The value of a variable in the environment of each process, from `ps axeww -o pid=,command=`. The environment follows
+ * the arguments, separated by blanks, and nothing tells them apart. So the value must contain no blank and be random,
+ * and the last one in the line counts. The environment of programs that belong to macOS itself is left out.
+ */
+export function parsePsVariable(text: string, variable: string): ReadonlyMap<number, string> {
+  const found = new Map<number, string>();
+  for (const line of text.split("\n")) {
+    const [, pid, command] = /^\s*(\d+) (.*)$/.exec(line) ?? [];
+    if (pid === undefined || command === undefined) continue;
+    const at = command.lastIndexOf(` ${variable}=`);
+    const value = at === -1 ? "" : (command.slice(at + variable.length + 2).split(" ", 1)[0] ?? "");
+    if (value !== "") found.set(Number(pid), Buffer.from(value, "latin1").toString("utf8"));
+  }
+  return found;
+}
+
+/** null: `ps` failed or did not answer in time. */
+export function readPsVariable(variable: string): ReadonlyMap<number, string> | null {
+  const text = run("ps", ["axeww", "-o", "pid=,command="]);
+  return text === null ? null : parsePsVariable(text, variable);
 }
 
 /** Random for each boot; "" if it cannot be read. kern.boottime would change with every correction of the clock. */

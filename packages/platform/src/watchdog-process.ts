@@ -3,9 +3,16 @@
 // supervisor's processes, scans until it finds none, and exits.
 
 import { setTimeout as pause } from "node:timers/promises";
-import { SUPERVISOR_VARIABLE, terminateTree } from "./process-tree.ts";
+import {
+  type ProcessTarget,
+  SUPERVISOR_VARIABLE,
+  findTargets,
+  readProcessTable,
+  terminateTree,
+} from "./process-tree.ts";
 
 const SWEEP_MS = 250;
+const LOOK_MS = 2000;
 /** About a minute in total: a process that survives SIGKILL for so long hangs in the kernel. */
 const MAX_SWEEPS = 6;
 
@@ -17,6 +24,12 @@ process.chdir("/");
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
 
 const groups = new Set<number>();
+/**
+ * On macOS nothing shows any more to whom a program of the system belongs once it has left its parent and its group.
+ * The watchdog remembers what it has seen of the supervisor's processes, and outlives the supervisor.
+ */
+const seen = new Map<number, ProcessTarget>();
+const looking = process.platform === "darwin" ? setInterval(look, LOOK_MS) : undefined;
 let rest = "";
 process.stdin.setEncoding("utf8");
 process.stdin.on("data", (text: string) => {
@@ -28,15 +41,36 @@ process.stdin.on("data", (text: string) => {
     else groups.delete(pid);
   }
 });
-process.stdin.once("close", () => void endAll());
+process.stdin.once("close", () => {
+  clearInterval(looking);
+  void endAll();
+});
 process.stdin.on("error", () => undefined);
+
+function look(): void {
+  if (groups.size === 0) return seen.clear();
+  const table = readProcessTable({ variable: SUPERVISOR_VARIABLE });
+  if (table === null) return;
+  const targets = findTargets({
+    processes: table.live,
+    mark: supervisor,
+    seen,
+    spared: new Set([1, process.pid]),
+    groups,
+  });
+  seen.clear();
+  for (const target of targets) seen.set(target.entry.pid, target);
+}
 
 async function endAll(): Promise<void> {
   if (supervisor === "") return;
   for (let sweep = 0; sweep < MAX_SWEEPS; sweep += 1) {
-    const { ended, supported } = await terminateTree({ mark: supervisor, variable: SUPERVISOR_VARIABLE }).catch(
-      () => STUCK,
-    );
+    const { ended, supported } = await terminateTree({
+      mark: supervisor,
+      variable: SUPERVISOR_VARIABLE,
+      groups,
+      seen,
+    }).catch(() => STUCK);
     if (!supported) return await endGroups();
     if (ended === 0) return;
     await pause(SWEEP_MS);

@@ -103,8 +103,10 @@ function judge(damage: Damage, result: Examined | { readonly kind: "hung" }): st
       const lost = SAVES - result.whole.length;
       if (lost > 0 && result.problems.length === 0)
         return `SILENT: ${lost} checkpoints are gone, and verify finds nothing`;
-      // The reserve holds no data: a full disk removes it, and the next opening for writing makes it again.
-      const gone = (damage.how === "delete" || damage.how === "empty") && damage.file !== "reserve";
+      // The reserve holds no data: a full disk removes it, and the next opening for writing makes it again. A lock file
+      // of a dead process holds none either.
+      const isData = damage.file !== "reserve" && !damage.file.startsWith("alive/");
+      const gone = (damage.how === "delete" || damage.how === "empty") && isData;
       if (gone && result.problems.length === 0) return `SILENT: ${damage.file} is gone, and verify finds nothing`;
       return undefined;
     }
