@@ -13,17 +13,19 @@ const TOOLS = {
   "mkfs.xfs": "xfsprogs",
   gh: "gh",
   glab: "glab",
+  // A module of Python: the model of a disk without case.
+  "../lib/python3/dist-packages/fusepy.py": "python3-fusepy",
 };
 
 const missing = Object.entries(TOOLS).filter(([program]) => !isThere(program));
 if (missing.length > 0 && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
-  console.log(`installing ${missing.map(([program]) => program).join(", ")} for the tests that use them`);
+  console.log(`installing ${missing.map(([, name]) => name).join(", ")} for the tests that use them`);
   apt("update");
   // One by one: a Debian release that lacks one of them may have the others.
   for (const [, name] of missing) apt("install", "-y", "--no-install-recommends", name);
 }
-for (const [program] of missing)
-  if (!isThere(program)) console.log(`${program} is missing and cannot be installed here: its tests are skipped`);
+for (const [program, name] of missing)
+  if (!isThere(program)) console.log(`${name} is missing and cannot be installed here: its tests are skipped`);
 
 function apt(...args) {
   spawnSync("apt-get", ["-qq", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=1", ...args], {

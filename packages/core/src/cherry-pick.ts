@@ -112,7 +112,8 @@ async function findEdited(
   if (saved === from.tree || files.changes.length === 0) return [];
   const diff = await workspaces.diff({ from: saved, to: from.tree, format: "names" });
   const touched = new Set(diff.files.flatMap(({ path, from: old }) => (old === null ? [path] : [path, old])));
-  return files.changes.map(({ path }) => path).filter((path) => touched.has(path));
+  const names = files.changes.flatMap((one) => (one.kind === "respell" ? [one.path, one.from] : [one.path]));
+  return [...new Set(names)].filter((path) => touched.has(path));
 }
 
 async function findOutward(

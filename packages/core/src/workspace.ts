@@ -229,6 +229,8 @@ export type FileChange =
   | { readonly kind: "write"; readonly path: GitPath; readonly mode: string }
   | { readonly kind: "create"; readonly path: GitPath; readonly mode: string }
   | { readonly kind: "remove"; readonly path: GitPath }
+  /** The same file under another spelling, on a file system that ignores case or Unicode form. Its content may change too. */
+  | { readonly kind: "respell"; readonly path: GitPath; readonly from: GitPath }
   | { readonly kind: "mode"; readonly path: GitPath; readonly mode: string };
 
 export interface RestorePlan {

@@ -4,12 +4,16 @@ import type { GitPath } from "@holdfast/core/checkpoint";
 import type { RestorePlan, RestoreResult } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findIndexLock, findOperation } from "./branch-refs.ts";
+import { parentOf } from "./capture-plan.ts";
 import { DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
+import { findAmbiguousFolders, listEntries } from "./fold-changes.ts";
+import { type Respelling, type WantedSpelling, foldName, respellPaths } from "./folded-names.ts";
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, isSafePath, parsePath, quotePath } from "./paths.ts";
 import { type ResolvedChange, fileSignatures, placeFiles, stageChanges } from "./place-files.ts";
 import { createRestoreInspector, findObstacles } from "./plan-restore.ts";
 import { openScratch } from "./private-index.ts";
+import { respellIndex } from "./replace-index.ts";
 import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts";
 
 /**
@@ -19,6 +23,8 @@ import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts"
 export async function applyRestore(worktree: WorktreeContext, plan: RestorePlan): Promise<RestoreResult> {
   await refuseHopeless(worktree, plan);
   const changes = await resolveChanges(worktree, plan);
+  const respellings = resolveRespellings(worktree, plan);
+  const spelling = await wantedSpelling(worktree, plan, respellings);
   const seen = signaturesOf(worktree, changes);
   await refuseMovedWorld(worktree, plan);
   // A capture does not see ignored files, so one may have appeared at a target path since the plan was made.
@@ -29,11 +35,43 @@ export async function applyRestore(worktree: WorktreeContext, plan: RestorePlan)
   const placements = await stageChanges(worktree, changes, scratch.folder);
   for (const [path, mark] of signaturesOf(worktree, changes))
     if (mark !== seen.get(path)) throw moved([quotePath(path)]);
-  placeFiles(worktree.root, placements, seen);
-  if (placements.length > 0) await syncFileSystem(worktree.root);
+  const paths = respellings.map(({ to }) => to);
+  placeFiles(worktree.root, placements, seen, { paths, apply: () => respellPaths(worktree, spelling) });
+  // Git takes a name from its index, so the index comes after the files: a resumed restore then still sees the old name.
+  await respellIndex(worktree, respellings);
+  if (placements.length + respellings.length > 0) await syncFileSystem(worktree.root);
   const tree = await verifyRestore(worktree, plan);
-  const removed = changes.filter(({ change }) => change.kind === "remove").length;
-  return { tree, written: changes.length - removed, removed };
+  const removed = new Set(changes.filter(({ change }) => change.kind === "remove").map(({ path }) => path));
+  const touched = new Set([...changes.map(({ path }) => path), ...paths]);
+  return { tree, written: touched.size - removed.size, removed: removed.size };
+}
+
+/** The spelling of all files that the restore respells, and of the directories of all files that it creates. */
+async function wantedSpelling(
+  { repository, folds }: WorktreeContext,
+  plan: RestorePlan,
+  respellings: readonly Respelling[],
+): Promise<WantedSpelling> {
+  const created = plan.changes.flatMap(({ kind, path }) => (kind === "create" ? (parsePath(path) ?? []) : []));
+  if (!folds || respellings.length + created.length === 0) return { files: [], folders: [], isAmbiguous: () => false };
+  return {
+    files: respellings.map(({ to }) => to),
+    folders: created.map(parentOf),
+    isAmbiguous: findAmbiguousFolders(await listEntries(repository, plan.toTree)),
+  };
+}
+
+/** Throws unless both names of each respelling are one file, so that a plan cannot rename one file onto another. */
+function resolveRespellings(worktree: WorktreeContext, plan: RestorePlan): readonly Respelling[] {
+  const { keyOf } = createRestoreInspector(worktree);
+  return plan.changes.flatMap((change) => {
+    if (change.kind !== "respell") return [];
+    const [from = "", to = ""] = [change.from, change.path].map(parsePath);
+    if (!isSafePath(from) || !isSafePath(to))
+      throw new HoldfastError({ code: "USAGE", message: `the plan does not follow from its trees at ${change.path}` });
+    if (!worktree.folds || keyOf(from) !== keyOf(to)) throw moved([change.path]);
+    return [{ from, to }];
+  });
 }
 
 async function refuseHopeless(worktree: WorktreeContext, plan: RestorePlan): Promise<void> {
@@ -72,11 +110,12 @@ function refuseBlocked(blocked: readonly GitPath[]): void {
 async function resolveChanges(worktree: WorktreeContext, plan: RestorePlan): Promise<readonly ResolvedChange[]> {
   const diff = await diffTrees(worktree.repository.objects, plan.fromTree, plan.toTree);
   const byPath = new Map(diff.map((change) => [change.path, change]));
-  return plan.changes.map((change) => {
+  return plan.changes.flatMap((change) => {
+    if (change.kind === "respell") return [];
     const path = parsePath(change.path) ?? "";
     const found = byPath.get(path);
     const fits = found !== undefined && (found.to === null) === (change.kind === "remove") && isSafePath(path);
-    if (fits) return { change, path, to: found.to };
+    if (fits) return [{ change, path, to: found.to }];
     throw new HoldfastError({ code: "USAGE", message: `the plan does not follow from its trees at ${change.path}` });
   });
 }
@@ -105,6 +144,20 @@ function moved(changed: readonly string[]): HoldfastError {
   });
 }
 
+/** Leaves out files that the target has under another spelling. Git's index may keep a spelling of its own. */
+async function withoutAliases(
+  worktree: WorktreeContext,
+  plan: RestorePlan,
+  suspects: readonly TreeChange[],
+): Promise<readonly TreeChange[]> {
+  const { keyOf } = createRestoreInspector(worktree);
+  const target = Map.groupBy(await listEntries(worktree.repository, plan.toTree), ({ path }) => foldName(path));
+  return suspects.filter(({ path, from }) => {
+    const others = (target.get(foldName(path)) ?? []).filter((entry) => entry.path !== path);
+    return from !== null || !others.some((entry) => keyOf(entry.path) === keyOf(path));
+  });
+}
+
 /**
  * Captures the worktree again and returns its tree. Throws unless it matches the plan. Also throws if a file of the
  * snapshot is absent and the plan does not list it as untouched.
@@ -121,7 +174,8 @@ async function verifyRestore(worktree: WorktreeContext, plan: RestorePlan): Prom
   const removed = new Set(before.filter(({ to }) => to === null).map(({ path }) => path));
   const left = new Set(plan.untouched.map(({ path }) => parsePath(path)));
   const { holds } = createRestoreInspector(worktree);
-  const wrong = [...differences.filter((difference) => !isHarmless(difference)), ...missing.filter(isUnreported)];
+  const suspects = [...differences.filter((difference) => !isHarmless(difference)), ...missing.filter(isUnreported)];
+  const wrong = worktree.folds && suspects.length > 0 ? await withoutAliases(worktree, plan, suspects) : suspects;
   if (wrong.length === 0) return tree;
   throw new HoldfastError({
     code: "WORKSPACE_BUSY",

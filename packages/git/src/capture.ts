@@ -14,6 +14,7 @@ import {
   planCapture,
 } from "./capture-plan.ts";
 import { fileKey } from "./facts.ts";
+import { createNameKey, finishRespelling, foldName } from "./folded-names.ts";
 import { type RawPath, joinRecords, splitRecords } from "./paths.ts";
 import {
   type IndexCache,
@@ -52,6 +53,7 @@ export async function captureTree(
   options: CaptureOptions,
   onUserIndex?: (index: UserIndex) => void,
 ): Promise<Captured> {
+  if (worktree.folds) finishRespelling(worktree);
   const key = `${options.maxUntrackedBytes}${options.includeIgnored ? "-all" : ""}`;
   await using borrowed = await openPrivateIndex({ home: worktree.home, key });
   try {
@@ -68,6 +70,8 @@ export interface WorktreeContext extends Checkout {
   readonly home: string;
   /** Our git directory for this worktree, with the shared part of its indexes. */
   readonly privateGitDir: string;
+  /** True if its file system ignores case or Unicode form, so that two names can be one file. */
+  readonly folds: boolean;
 }
 
 const MAX_ATTEMPTS = 5;
@@ -83,11 +87,12 @@ async function capture(
   const { state } = borrowed;
   for (let attempt = 1; ; attempt++) {
     const now = Date.now();
-    const [{ index, difference, compared }, changed, others] = await Promise.all([
+    const [{ index, difference, compared }, changed, listed] = await Promise.all([
       readDifference(worktree, git, state, onUserIndex),
       state === undefined ? [] : listChanged(git.own),
       listOthers(git.user, options),
     ]);
+    const others = worktree.folds ? await withoutTrackedNames(worktree, listed, index) : listed;
     const { young, special: known } = state?.memo ?? NOTHING_KNOWN;
     const memo = { ...difference, young, special: known };
     const facts = { memo, compared, now, changed, others, maxUntrackedBytes: options.maxUntrackedBytes };
@@ -172,6 +177,24 @@ async function listChanged(git: Git): Promise<RawPath[]> {
 async function listOthers(git: Git, options: CaptureOptions): Promise<RawPath[]> {
   const rules = options.includeIgnored ? [] : ["--exclude-standard"];
   return splitRecords(await git.output({ args: ["ls-files", "--others", ...rules, "-z"] }));
+}
+
+/**
+ * Leaves out files that git tracks under another spelling. Git lists them if its own settings do not fit the file system;
+ * on Linux it never compares Unicode forms. Otherwise a snapshot would have two names for one file.
+ */
+async function withoutTrackedNames(
+  worktree: WorktreeContext,
+  others: readonly RawPath[],
+  index: ReadUserIndex,
+): Promise<readonly RawPath[]> {
+  if (others.length === 0) return others;
+  const tracked = Map.groupBy(await index.entries(), ({ path }) => foldName(path));
+  const keyOf = createNameKey(worktree.root, true);
+  return others.filter((path) => {
+    const known = tracked.get(foldName(path));
+    return known === undefined || !known.some((entry) => keyOf(entry.path) === keyOf(path));
+  });
 }
 
 /** Known special files were checked before. New ones are rare enough to ask git whether they are ignored. */

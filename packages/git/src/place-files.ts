@@ -37,10 +37,17 @@ export type Placement =
 /**
  * Makes the changes. Every file is replaced completely by a rename or not at all. A path changes only while its
  * signature equals the one compared with the snapshot. Links on the way to it are refused, never followed.
+ * `respelling.apply` changes the spelling of `paths` after the removals.
  */
-export function placeFiles(root: string, placements: readonly Placement[], seen: ReadonlyMap<RawPath, string>): void {
+export function placeFiles(
+  root: string,
+  placements: readonly Placement[],
+  signatures: ReadonlyMap<RawPath, string>,
+  respelling?: { readonly paths: readonly RawPath[]; readonly apply: () => void },
+): void {
   const folders = new Set<RawPath>([""]);
   const done: RawPath[] = [];
+  const seen = new Map(signatures);
   const guard = (path: RawPath): void => {
     if (signature(root, path) !== seen.get(path)) throw moved(path, done.length, placements.length);
   };
@@ -56,6 +63,13 @@ export function placeFiles(root: string, placements: readonly Placement[], seen:
   }
   pruneEmpty(root, emptied);
   folders.clear();
+  if (respelling !== undefined) {
+    const changing = respelling.paths.filter((path) => seen.has(path));
+    for (const path of changing) guard(path);
+    respelling.apply();
+    // Renaming a file changes its signature.
+    for (const path of changing) seen.set(path, signature(root, path));
+  }
   for (const placement of placements) {
     const { path } = placement;
     if (placement.kind === "remove") continue;

@@ -11,6 +11,8 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type PathState, absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
 import { type CaptureOptions, type WorktreeContext } from "./capture.ts";
+import { type FoldedChanges, foldChanges, listEntries } from "./fold-changes.ts";
+import { type Respelling, createNameKey, foldName } from "./folded-names.ts";
 import { areComplete, hasTree, hasSnapshot } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
@@ -35,8 +37,8 @@ export async function planRestore(worktree: WorktreeContext, request: RestoreReq
     readCaptureOptions(repository, from.snapshot),
     readCaptureOptions(repository, to.snapshot),
   ]);
-  const scope = request.paths === undefined ? undefined : parseScope(request.paths);
-  const changes = scope === undefined ? all : all.filter(({ path }) => inScope(path, scope));
+  const isAsked = createScopeTest(request.paths, worktree.folds);
+  const changes = all.filter(({ path }) => isAsked(path));
   refuseUnsafe(changes);
   if (!isThere || !(await areComplete(repository, blobsOf(changes)))) throw notWhole(to);
   for (const path of request.paths ?? []) {
@@ -44,11 +46,15 @@ export async function planRestore(worktree: WorktreeContext, request: RestoreReq
   }
   const rules = { worktree, changes, from, to, now, atTarget, scratch: scratch.folder };
   const { unseen: ignored, exposed } = await compareRules(rules);
-  const decision = decideRestore({ from, to, changes, ignored }, createRestoreInspector(worktree));
+  const inspector = createRestoreInspector(worktree);
+  const folded = await foldRestore(worktree, { changes, from, to, isAsked }, inspector);
+  const decision = decideRestore({ from, to, changes: folded.changes, ignored }, inspector);
+  const left = new Set(decision.kept.map(({ path }) => path));
+  const respelled = folded.respellings.filter((one) => !left.has(one.to));
 
   // The tree after the restore: the target, except for untouched paths and paths outside the request.
   const seen = await stillCaptured(worktree, decision.kept, now.includeIgnored ? new Set() : ignored);
-  const outside = scope === undefined ? [] : all.filter(({ path }) => !inScope(path, scope));
+  const outside = all.filter(({ path }) => !isAsked(path));
   const edits = [...outside, ...seen].map(({ path, from: entry }) => ({ path, entry }));
   return {
     root: worktree.root,
@@ -56,12 +62,40 @@ export async function planRestore(worktree: WorktreeContext, request: RestoreReq
     targetTree: to.tree,
     toTree: await buildTree({ repository, base: to.tree, edits, scratch: scratch.folder }),
     paths: request.paths ?? null,
-    changes: decision.changes,
+    changes: [...respelled.map(describeRespelling), ...decision.changes],
     untouched: decision.untouched,
     blocked: decision.blocked,
     exposed: exposed.map(quotePath),
     capture: now,
   };
+}
+
+/** Where names fold, a path is asked for in any spelling: both names of a renamed file are one file. */
+function createScopeTest(paths: readonly string[] | undefined, folds: boolean): (path: RawPath) => boolean {
+  if (paths === undefined) return () => true;
+  const scope = parseScope(paths);
+  if (!folds) return (path) => inScope(path, scope);
+  const folded = new Set(Array.from(scope, foldName));
+  return (path) => inScope(foldName(path), folded);
+}
+
+async function foldRestore(
+  { repository, folds }: WorktreeContext,
+  request: Pick<RestoreRequest, "from" | "to"> & {
+    readonly changes: readonly TreeChange[];
+    readonly isAsked: (path: RawPath) => boolean;
+  },
+  { keyOf }: RestoreInspector,
+): Promise<FoldedChanges> {
+  const { changes, from, to, isAsked } = request;
+  if (!folds || changes.length === 0) return { changes, respellings: [] };
+  const [now, then] = await Promise.all([listEntries(repository, from.tree), listEntries(repository, to.tree)]);
+  const target = [...now.filter(({ path }) => !isAsked(path)), ...then.filter(({ path }) => isAsked(path))];
+  return foldChanges(changes, target, keyOf);
+}
+
+function describeRespelling({ from, to }: Respelling): FileChange {
+  return { kind: "respell", path: quotePath(to), from: quotePath(from) };
 }
 
 async function diffPlanes(worktree: WorktreeContext, { from, to }: RestoreRequest): Promise<TreeChange[]> {
@@ -196,6 +230,8 @@ interface RestoreInspector {
   readonly holds: (path: RawPath, entry: TreeEntry) => boolean;
   /** Files below a directory on disk, and nested repositories. */
   readonly filesBelow: (path: RawPath) => readonly RawPath[];
+  /** Equal for two paths that are one file on disk. */
+  readonly keyOf: (path: RawPath) => string;
 }
 
 interface RestoreDecision {
@@ -253,9 +289,10 @@ function decideRestore(facts: RestoreFacts, inspector: RestoreInspector): Restor
  */
 export function findObstacles(
   facts: { readonly changes: readonly FileChange[]; readonly skipped: ReadonlySet<RawPath> },
-  inspector: Pick<RestoreInspector, "found" | "filesBelow">,
+  inspector: Pick<RestoreInspector, "found" | "filesBelow" | "keyOf">,
 ): readonly RawPath[] {
-  const removed = pathSet(facts.changes.filter(({ kind }) => kind === "remove"));
+  const { keyOf } = inspector;
+  const removed = new Set(Array.from(pathSet(facts.changes.filter(({ kind }) => kind === "remove")), keyOf));
   const created = pathSet(facts.changes.filter(({ kind }) => kind === "create"));
   const repositories = new Map<RawPath, boolean>();
   const isRepository = (folder: RawPath): boolean => {
@@ -266,13 +303,13 @@ export function findObstacles(
   const obstacles = [...created].flatMap((path) => {
     for (let folder = parentOf(path); folder !== ""; folder = parentOf(folder)) {
       const { kind } = inspector.found(folder);
-      if (kind !== "directory" && kind !== "absent") return removed.has(folder) ? [] : [folder];
+      if (kind !== "directory" && kind !== "absent") return removed.has(keyOf(folder)) ? [] : [folder];
       if (kind === "directory" && isRepository(folder)) return [folder];
     }
     const { kind } = inspector.found(path);
     if (kind === "absent") return facts.skipped.has(path) ? [path] : [];
     if (kind !== "directory") return [path];
-    return isRepository(path) ? [path] : inspector.filesBelow(path).filter((file) => !removed.has(file));
+    return isRepository(path) ? [path] : inspector.filesBelow(path).filter((file) => !removed.has(keyOf(file)));
   });
   return [...new Set(obstacles)];
 }
@@ -302,13 +339,14 @@ function pathSet(items: readonly { readonly path: GitPath }[]): ReadonlySet<RawP
 }
 
 /** Inspects the disk without following links and without entering other repositories. */
-export function createRestoreInspector({ root, repository }: WorktreeContext): RestoreInspector {
+export function createRestoreInspector({ root, repository, folds }: WorktreeContext): RestoreInspector {
   const format = repository.objectFormat;
   const found = createPathInspector(root);
   return {
     found,
     holds: (path, entry) => found(path).kind !== "absent" && matchesEntry(root, path, entry, format),
     filesBelow: (path) => filesBelow(root, path),
+    keyOf: createNameKey(root, folds),
   };
 }
 

@@ -6,6 +6,7 @@ import { uptime } from "node:os";
 import { join } from "node:path";
 import {
   type Shape,
+  count,
   dictionary,
   flag,
   list,
@@ -18,7 +19,7 @@ import {
 } from "@holdfast/core/json";
 import { errorCode } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
-import { ownBootId } from "@holdfast/platform/identity";
+import { type ProcessIdentity, ownBootId } from "@holdfast/platform/identity";
 import { fileKey } from "./facts.ts";
 import { type RawPath, splitRecords } from "./paths.ts";
 
@@ -101,6 +102,14 @@ export async function removeStaleOperations(home: string): Promise<void> {
     if (made !== undefined && Date.now() - made.mtimeMs > ABANDONED_MS) await removeQuietly(path);
   }
 }
+
+/** The process that wrote a lock or a note. */
+export const PROCESS: Shape<ProcessIdentity> = object<ProcessIdentity>({
+  host: text,
+  pid: count,
+  started: nullable(text),
+  boot: nullable(text),
+});
 
 const ABANDONED_MS = 10 * 60_000;
 

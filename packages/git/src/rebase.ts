@@ -15,7 +15,7 @@ import {
   requireTip,
   requireTree,
 } from "./branch-refs.ts";
-import { absolutePath, createPathInspector } from "./capture-plan.ts";
+import { absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
 import type { WorktreeContext } from "./capture.ts";
 import { cleanMessage, createCommit, isSameCommit, moveBranchAndIndex, writeCurrentTree } from "./commit-files.ts";
 import {
@@ -26,6 +26,8 @@ import {
   snapshotIdentity,
   writeCommit,
 } from "./commits.ts";
+import { findAmbiguousFolders, foldChanges, listEntries } from "./fold-changes.ts";
+import { respellPaths } from "./folded-names.ts";
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, pathBytes, quotePath } from "./paths.ts";
 import { type Placement, fileSignatures, placeFiles } from "./place-files.ts";
@@ -268,13 +270,19 @@ async function moveFiles(
 ): Promise<void> {
   const { objects } = worktree.repository;
   const now = await writeCurrentTree(worktree, { base: trees.from, exclude: [] });
-  const [wanted, local] = await Promise.all([
+  const [diff, local] = await Promise.all([
     diffTrees(objects, trees.from, trees.to),
     diffTrees(objects, trees.from, now),
   ]);
-  const plan = planMove({ wanted, local });
-  if (plan.kind === "local_changes") throw busy(worktree, plan.paths);
   const inspector = createRestoreInspector(worktree);
+  const target = worktree.folds ? await listEntries(worktree.repository, trees.to) : [];
+  const { changes: wanted, respellings } = worktree.folds
+    ? foldChanges(diff, target, inspector.keyOf)
+    : { changes: diff, respellings: [] };
+  // Until the index has the new spelling, a capture has the old one.
+  const spelled = new Map(respellings.map(({ from, to }) => [from, to]));
+  const plan = planMove({ wanted, local: local.map((one) => ({ ...one, path: spelled.get(one.path) ?? one.path })) });
+  if (plan.kind === "local_changes") throw busy(worktree, plan.paths);
   // Submodules are never entered, and files outside a sparse checkout are not written.
   const changes = plan.changes.filter(
     ({ path, from, to }) =>
@@ -284,14 +292,17 @@ async function moveFiles(
   if (unsafe.length > 0) throw busy(worktree, unsafe);
   const obstacles = findObstacles({ changes: changes.map(describe), skipped: new Set() }, inspector);
   if (obstacles.length > 0) throw busy(worktree, obstacles);
-  if (changes.length === 0) return;
+  if (changes.length + respellings.length === 0) return;
   const seen = fileSignatures(
     worktree.root,
     changes.map(({ path }) => path),
   );
   await using scratch = await openScratch(worktree.home);
   const placements = await stage(worktree, { tree: trees.to, changes, folder: scratch.folder });
-  placeFiles(worktree.root, placements, seen);
+  const files = respellings.map(({ to }) => to);
+  const folders = changes.filter(({ from }) => from === null).map(({ path }) => parentOf(path));
+  const spelling = { files, folders: worktree.folds ? folders : [], isAmbiguous: findAmbiguousFolders(target) };
+  placeFiles(worktree.root, placements, seen, { paths: files, apply: () => respellPaths(worktree, spelling) });
   await syncFileSystem(worktree.root);
 }
 

@@ -3,12 +3,14 @@
 import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { type Shape, count, nullable, object, parseJsonAs, text } from "@holdfast/core/json";
+import { object, parseJsonAs } from "@holdfast/core/json";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
 import type { WorktreeContext } from "./capture.ts";
-import { openScratch } from "./private-index.ts";
+import type { Respelling } from "./folded-names.ts";
+import { joinRecords, splitRecords } from "./paths.ts";
+import { PROCESS, openScratch, parseIndexEntry } from "./private-index.ts";
 import { worktreeGit } from "./repository.ts";
 
 /**
@@ -17,6 +19,14 @@ import { worktreeGit } from "./repository.ts";
  * kill can leave only our own lock.
  */
 export async function replaceIndex(worktree: WorktreeContext, commit: string): Promise<void> {
+  await rewriteIndex(worktree, (git, draft) => build(git, draft, commit));
+}
+
+/** Lets `edit` change a copy of the worktree's index, refreshes the stat data and puts it into place as above. */
+async function rewriteIndex(
+  worktree: WorktreeContext,
+  edit: (git: Git, draft: string) => Promise<unknown>,
+): Promise<void> {
   await using scratch = await openScratch(worktree.home);
   await withIndexLock(worktree, scratch.folder, async () => {
     const index = join(worktree.gitDir, "index");
@@ -25,10 +35,43 @@ export async function replaceIndex(worktree: WorktreeContext, commit: string): P
     // never writes into one.
     await link(index, draft).catch(ignoreAbsent);
     const git = worktreeGit(worktree, draft);
-    await build(git, draft, commit);
+    await edit(git, draft);
+    // Exit code 1 means that some files differ, which is not a failure.
+    await git.result({ args: [...WHOLE, "update-index", "-q", "--refresh"] });
     await rename(draft, index);
   });
 }
+
+/**
+ * Gives the entries of the user's index the new names, as `git mv` does. Their staged content stays. Without it, git would
+ * keep the old name in every later commit, because on such a file system it takes the name from its index.
+ */
+export async function respellIndex(worktree: WorktreeContext, respellings: readonly Respelling[]): Promise<void> {
+  if (respellings.length === 0) return;
+  const listed = await worktreeGit(worktree).output({ args: ["ls-files", "-s", "-v", "-z"] });
+  const entries = splitRecords(listed).map((record) => ({
+    ...parseIndexEntry(record),
+    merged: IS_MERGED.test(record),
+  }));
+  const byPath = new Map(entries.map((entry) => [entry.path, entry]));
+  const lines = respellings.flatMap(({ from, to }) => {
+    const entry = byPath.get(from);
+    // An unresolved conflict is left to the user.
+    if (entry === undefined || !entry.merged) return [];
+    const removal = `0 ${worktree.repository.zero}\t${from}`;
+    return byPath.has(to) ? [removal] : [removal, `${entry.mode} ${entry.id}\t${to}`];
+  });
+  if (lines.length === 0) return;
+  await rewriteIndex(worktree, (git) =>
+    git.output({
+      args: [...WHOLE, "update-index", "-z", "--index-info"],
+      input: joinRecords(lines),
+    }),
+  );
+}
+
+/** Stage 0 before the tab. */
+const IS_MERGED = /^[^\t]* 0\t/;
 
 async function build(git: Git, draft: string, commit: string): Promise<void> {
   const kept = await git.result({ args: [...WHOLE, "read-tree", "--reset", commit] });
@@ -37,8 +80,6 @@ async function build(git: Git, draft: string, commit: string): Promise<void> {
     await rm(draft, { force: true });
     await git.output({ args: [...WHOLE, "read-tree", commit] });
   }
-  // Exit code 1 means that some files differ, which is not a failure.
-  await git.result({ args: [...WHOLE, "update-index", "-q", "--refresh"] });
 }
 
 const WHOLE = ["-c", "core.splitIndex=false"];
@@ -93,14 +134,6 @@ async function holderOf(lock: string): Promise<ReturnType<typeof livenessOf> | u
   const found = parseJsonAs(LOCK, await readFile(lock, "utf8").catch(() => ""));
   return found === undefined ? undefined : livenessOf(found.holdfast, processIdentity());
 }
-
-/** The process that wrote a lock or a note. */
-export const PROCESS: Shape<ProcessIdentity> = object<ProcessIdentity>({
-  host: text,
-  pid: count,
-  started: nullable(text),
-  boot: nullable(text),
-});
 
 /** Git's own lock contains an index or nothing yet. */
 const LOCK = object<{ readonly holdfast: ProcessIdentity }>({ holdfast: PROCESS });

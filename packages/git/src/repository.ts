@@ -19,6 +19,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Git, checkGitVersion, createGit, gitError } from "@holdfast/platform/git-command";
 import { createFileFacts, fileKey } from "./facts.ts";
+import { EXACT_NAMES, type NameRules, probeNames } from "./folded-names.ts";
 import { readSettings } from "./settings.ts";
 
 export type ObjectFormat = "sha1" | "sha256";
@@ -43,6 +44,8 @@ export interface Repository {
   /** Git on our private git directory, for objects only. It reads no configuration of the user. */
   readonly objects: Git;
   readonly privateGitDir: string;
+  /** How the file system of the common directory compares names. */
+  readonly names: NameRules;
 }
 
 /** One worktree and its own git directory. */
@@ -78,7 +81,8 @@ export async function findRepository(
   if (discovered.status === "rejected") throw discovered.reason;
   const found = discovered.value;
   const home = await ensurePrivateDirectory(found.commonDir);
-  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: found.objectFormat });
+  const names = await probeNames(home);
+  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: found.objectFormat, names });
   const objectDirectory = join(found.commonDir, "objects");
   const repository: Repository = {
     commonDir: found.commonDir,
@@ -91,6 +95,7 @@ export async function findRepository(
     zero: "0".repeat(EMPTY_TREES[found.objectFormat].length),
     objectDirectory,
     privateGitDir,
+    names,
     git: createGit({ cwd: found.commonDir, gitDir: found.commonDir }),
     objects: createGit({ cwd: found.commonDir, gitDir: privateGitDir, objectDirectory }),
   };
@@ -267,9 +272,10 @@ async function hasBareLayout(path: string): Promise<boolean> {
 export async function ensurePrivateGitDir(params: {
   readonly home: string;
   readonly objectFormat: ObjectFormat;
+  readonly names?: NameRules;
 }): Promise<string> {
   const path = join(params.home, "git");
-  const files = contents(params.objectFormat);
+  const files = contents(params.objectFormat, params.names ?? EXACT_NAMES);
   if (await isExactly(path, files)) return path;
   // It is absent, from another version, or planted by the author of this repository. It is never used but created
   // again.
@@ -309,7 +315,7 @@ export async function ensurePrivateDirectory(gitDir: string): Promise<string> {
 
 const SHARED_INDEX = "sharedindex";
 
-function contents(format: ObjectFormat): readonly (readonly [name: string, text: string])[] {
+function contents(format: ObjectFormat, names: NameRules): readonly (readonly [name: string, text: string])[] {
   const extensions = format === "sha1" ? "" : `[extensions]\n\tobjectFormat = ${format}\n`;
   return [
     ["HEAD", "ref: refs/heads/none\n"],
@@ -322,6 +328,8 @@ function contents(format: ObjectFormat): readonly (readonly [name: string, text:
         // A changed file then costs a small write instead of a rewrite of a large index. The shared part is in this
         // directory.
         "\tsplitIndex = true\n[splitIndex]\n\tsharedIndexExpire = 1.day.ago",
+        ...(names.ignoresCase ? ["[core]\n\tignoreCase = true"] : []),
+        ...(names.ignoresForm ? ["[core]\n\tprecomposeUnicode = true"] : []),
         extensions,
       ].join("\n"),
     ],

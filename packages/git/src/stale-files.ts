@@ -15,7 +15,8 @@ import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@ho
 import { MARK_VARIABLE, terminateTree } from "@holdfast/platform/process-tree";
 import { fileKey } from "./facts.ts";
 import { syncRepository } from "./objects.ts";
-import { PROCESS, isLockedByHoldfast } from "./replace-index.ts";
+import { PROCESS } from "./private-index.ts";
+import { isLockedByHoldfast } from "./replace-index.ts";
 import type { Repository } from "./repository.ts";
 import { type WorktreeEntry, parseSideWorktreeOwner, readEntries } from "./worktree-entry.ts";
 

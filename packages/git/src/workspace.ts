@@ -8,6 +8,7 @@ import { applyRestore } from "./apply-restore.ts";
 import { createBranch, findOperation, moveBranch, readHead, readTip, retryWhileLocked } from "./branch-refs.ts";
 import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
 import { withObjectRepair } from "./damaged-objects.ts";
+import { foldsNames, probeWorktreeNames } from "./folded-names.ts";
 import { planRestore } from "./plan-restore.ts";
 import { removeStaleOperations } from "./private-index.ts";
 import { replaceIndex } from "./replace-index.ts";
@@ -42,8 +43,11 @@ export async function openGitWorkspace(repository: Repository, checkout: Checkou
 export async function openWorktreeContext(repository: Repository, checkout: Checkout): Promise<WorktreeContext> {
   const home = await ensurePrivateDirectory(checkout.gitDir);
   await removeStaleOperations(home);
-  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat: repository.objectFormat });
-  return { repository, home, privateGitDir, root: checkout.root, gitDir: checkout.gitDir };
+  const { objectFormat } = repository;
+  const isMain = checkout.gitDir === repository.commonDir;
+  const names = isMain ? repository.names : await probeWorktreeNames(checkout.root, home);
+  const privateGitDir = await ensurePrivateGitDir({ home, objectFormat, names });
+  return { repository, home, privateGitDir, folds: foldsNames(names), root: checkout.root, gitDir: checkout.gitDir };
 }
 
 function optionsOf(

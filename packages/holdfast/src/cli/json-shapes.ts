@@ -305,7 +305,12 @@ export const filesPlan = strictObject({
   toTree: string(),
   paths: nullable(texts),
   changes: array(
-    strictObject({ kind: z.enum(["write", "create", "remove", "mode"]), path: string(), mode: string().optional() }),
+    strictObject({
+      kind: z.enum(["write", "create", "remove", "respell", "mode"]),
+      path: string(),
+      mode: string().optional(),
+      from: string().optional(),
+    }),
   ),
   untouched: skipped,
   blocked: texts,

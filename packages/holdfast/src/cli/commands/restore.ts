@@ -461,27 +461,31 @@ const SHOWN = 20;
 
 function summary(files: RestorePlan): string {
   if (files.changes.length === 0) return "no file has to change";
-  const counts = { write: 0, create: 0, remove: 0, mode: 0 };
+  const counts = { write: 0, create: 0, remove: 0, respell: 0, mode: 0 };
   for (const change of files.changes) counts[change.kind] += 1;
   const parts = [
     ...(counts.write > 0 ? [`${counts.write} overwritten`] : []),
     ...(counts.create > 0 ? [`${counts.create} created`] : []),
     ...(counts.remove > 0 ? [`${counts.remove} removed`] : []),
+    ...(counts.respell > 0 ? [`${counts.respell} renamed`] : []),
     ...(counts.mode > 0 ? [`${counts.mode} with another mode`] : []),
   ];
-  return `${countText(files.changes.length, "file")} to change: ${parts.join(", ")}`;
+  const paths = new Set(files.changes.map(({ path }) => path));
+  return `${countText(paths.size, "file")} to change: ${parts.join(", ")}`;
 }
 
 const CHANGE_MARKS: Readonly<Record<FileChange["kind"], { readonly mark: string; readonly style: Style }>> = {
   write: { mark: "M", style: "yellow" },
   create: { mark: "A", style: "green" },
   remove: { mark: "D", style: "red" },
+  respell: { mark: "R", style: "yellow" },
   mode: { mark: "m", style: "dim" },
 };
 
 export function changeLine(change: FileChange, page: Page): string {
   const { mark, style } = CHANGE_MARKS[change.kind];
-  return `    ${paint(page, style, mark)} ${truncate(escapeText(change.path), page.width - 6)}`;
+  const name = change.kind === "respell" ? `${change.from} → ${change.path}` : change.path;
+  return `    ${paint(page, style, mark)} ${truncate(escapeText(name), page.width - 6)}`;
 }
 
 /** One line per step. */
