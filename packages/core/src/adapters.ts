@@ -87,6 +87,8 @@ export interface Adapters extends CoreAdapters {
    * run then waits for the user. null: the call is allowed. Absent: every call is allowed.
    */
   readonly refuseCall?: (call: { readonly agent: string; readonly worktree: string }) => Promise<string | null>;
+  /** What makes a fresh worktree usable. Absent: a run uses its worktrees as git makes them. */
+  readonly worktreeSetup?: WorktreeSetup;
   /** null: no forge is configured, and none could be detected from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;
@@ -103,6 +105,14 @@ export interface Adapters extends CoreAdapters {
   readonly checksState?: boolean;
   /** Waits, or rejects with the signal's reason. Injected so that tests do not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** What the user configured for fresh worktrees (`workspace` in the config). */
+export interface WorktreeSetup {
+  /** Shell commands, run in this order. */
+  readonly commands: readonly string[];
+  /** Files and patterns that are copied from the main checkout. */
+  readonly copy: readonly string[];
 }
 
 /** Checks that files parse. The file extension selects the parser, and only installed tools are used. */

@@ -25,6 +25,7 @@ import { Conversation, storeConversation, storedConversation } from "./conversat
 import { type FailureDecision, decideFailure, fractionOf } from "./error-policy.ts";
 import type { NewEntry, StepAdopted, StepInterrupted } from "./journal.ts";
 import { NO_ERRORS, type RecordTokens, type RunningStep, restOfDelay } from "./position.ts";
+import { prepareWorktree } from "./prepare-worktree.ts";
 import { recordAgentCall, recordAgentEntry } from "./record-run.ts";
 import { EventRecorder } from "./recorded-calls.ts";
 import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } from "./restore-files.ts";
@@ -136,6 +137,7 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
     trying.workspace = await enterSideWorktree(execution, sideWorktree, {
       continues: Object.hasOwn(runSession.attempt.sessions, call.name),
     });
+  await prepareWorktree(execution, trying.workspace);
   await waitIfRefused(execution, trying);
   const opened = await openSession(execution, trying);
   // Such a call cannot end at a limit. Its estimate is reserved, so that the limit is passed by one call at most.

@@ -2,6 +2,7 @@
 import {
   type MarkedExit,
   childEnvironment,
+  createLineSplitter,
   createOutputTail,
   exitStatus,
   runMarked,
@@ -20,6 +21,8 @@ export const systemCommands: Commands = createCommands({ env: [] });
 
 async function run(params: Parameters<Commands["run"]>[0], named: readonly string[]): Promise<CommandResult> {
   const tail = createOutputTail(OUTPUT_CHARACTERS);
+  const { onLine } = params;
+  const lines = onLine === undefined ? null : createLineSplitter({ onLine });
   const exit = await runMarked({
     ...shellCommand(params.command),
     cwd: params.cwd,
@@ -33,8 +36,12 @@ async function run(params: Parameters<Commands["run"]>[0], named: readonly strin
     timeoutMs: params.timeoutMs,
     idleMs: null,
     signal: params.signal,
-    onOutput: (_, text) => tail.add(text),
+    onOutput: (_, text) => {
+      tail.add(text);
+      lines?.add(text);
+    },
   });
+  lines?.end();
   const said = [tail.text(), exit.reason, exit.survivors].filter((text) => text !== null && text !== "");
   const kind = KIND_OF[exit.kind];
   return {
@@ -69,6 +76,10 @@ export interface Commands {
     readonly timeoutMs: number | null;
     readonly signal: AbortSignal;
     readonly env?: Readonly<Record<string, string>>;
+    /** Gets each line of the output, also those that the result has no room for. */
+    readonly onLine?: (line: string) => void;
+    /** The command belongs to no step, so the recording of a run leaves it out. */
+    readonly unrecorded?: true;
   }): Promise<CommandResult>;
   /**
    * Terminates every process on this host whose mark equals `mark` or begins with it and a slash, and waits until they
@@ -96,4 +107,29 @@ export interface CommandResult {
   /** The end of stdout and stderr, in order of arrival. */
   readonly output: string;
   readonly milliseconds: number;
+}
+
+/** How a command ended, as the predicate of a sentence. */
+export function commandEnding(result: Pick<CommandResult, "kind" | "code">): string {
+  switch (result.kind) {
+    case "exited":
+      return result.code === null ? "was killed" : `failed with exit ${result.code}`;
+    case "timed_out":
+      return "took too long";
+    case "interrupted":
+      return "was interrupted";
+    case "not_started":
+      return "could not be started";
+  }
+}
+
+const SHOWN_LINES = 15;
+const LINE_CHARACTERS = 300;
+
+/** The end of an output for the screen: its last lines that are not blank, long ones cut. */
+export function lastLines(output: string): readonly string[] {
+  const lines = output.split(/\r\n|[\r\n]/).filter((line) => line.trim() !== "");
+  return lines
+    .slice(-SHOWN_LINES)
+    .map((line) => (line.length > LINE_CHARACTERS ? `${line.slice(0, LINE_CHARACTERS).toWellFormed()}…` : line));
 }

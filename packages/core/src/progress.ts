@@ -50,7 +50,8 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
   | { readonly kind: "graph_moved"; readonly events: readonly GraphEvent[] }
   | { readonly kind: "checkpoint"; readonly checkpoint: CheckpointSummary }
   | { readonly kind: "budget"; readonly text: string }
-  | { readonly kind: "note"; readonly text: string }
+  /** `output`: the last lines of a command. */
+  | { readonly kind: "note"; readonly text: string; readonly output?: readonly string[] }
   | { readonly kind: "waiting"; readonly for: WaitingFor; readonly reason: string; readonly until: string | null }
   | { readonly kind: "paused"; readonly reason: string }
   | { readonly kind: "ended"; readonly outcome: "done" | "failed" | "aborted"; readonly reason: string }

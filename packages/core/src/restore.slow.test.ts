@@ -224,6 +224,8 @@ describe("a conversation that cannot be rewound is handed over, which is reporte
 function bound(workspace: Workspace): Workspace {
   return {
     root: workspace.root,
+    privateDirectory: workspace.privateDirectory,
+    notIgnored: (paths) => workspace.notIgnored(paths),
     snapshot: (params) => workspace.snapshot(params),
     look: (params) => workspace.look(params),
     currentFiles: (params) => workspace.currentFiles(params),

@@ -374,9 +374,11 @@ type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 type News = Without<ProgressEvent, "run" | "at">;
 
 /** Writes a note to the journal and emits it to the listener. */
-export async function emitNote(runSession: RunSession, text: string): Promise<void> {
-  await runSession.append({ kind: "note", body: { text } });
-  runSession.tell({ kind: "note", text });
+/** `output`: the last lines of a command that the note is about. */
+export async function emitNote(runSession: RunSession, text: string, output?: readonly string[]): Promise<void> {
+  const body = output === undefined ? { text } : { text, output };
+  await runSession.append({ kind: "note", body });
+  runSession.tell({ kind: "note", ...body });
 }
 
 export interface LoadedRun extends LoadedState {

@@ -8,9 +8,10 @@ import { maskAndReport } from "./agent-result.ts";
 import { fenceOf } from "./agent-session.ts";
 import { runEffect } from "./effect.ts";
 import { type JsonSafe, isJsonObject } from "./json.ts";
+import { prepareWorktree } from "./prepare-worktree.ts";
 import { reasonOf } from "./progress.ts";
 import { restoreRunFiles } from "./restore-files.ts";
-import type { RunSession } from "./run-session.ts";
+import { type RunSession, emitNote } from "./run-session.ts";
 import { dropSideWorktree, mergeSideWorktree, openSideWorktree } from "./side-worktrees.ts";
 import { Recorder, stageGraph } from "./stage-state.ts";
 import { StageExecution, runStep } from "./step.ts";
@@ -147,6 +148,7 @@ function createStageContext<S extends object>(execution: StageExecution, workflo
       return (await runEffect(execution, spec)) as EffectOutcome<R>;
     },
     agent: async (call: AgentCall) => await askAboutDenial(execution, call, await runAgent(execution, call)),
+    prepareWorktree: () => prepareWorktree(execution, runSession.workspace),
     sideWorktree: (name) => openSideWorktree(execution, name),
     mergeSideWorktree: (name, params) => mergeSideWorktree(execution, name, params),
     dropSideWorktree: (sideWorktree) => dropSideWorktree(execution, sideWorktree),
@@ -167,11 +169,10 @@ function createStageContext<S extends object>(execution: StageExecution, workflo
       execution.check();
       return await execution.busy(() => maskAndReport(runSession, what, text));
     },
-    async note(text) {
+    async note(text, output) {
       execution.check();
       if (execution.replaying) return;
-      await execution.busy(() => runSession.append({ kind: "note", body: { text } }));
-      runSession.tell({ kind: "note", text });
+      await execution.busy(() => emitNote(runSession, text, output));
     },
   };
 }

@@ -274,6 +274,11 @@ export interface StageContext<S extends object> {
    */
   agent(call: AgentCall): Promise<AgentReport>;
   /**
+   * Runs the configured set-up (`workspace.setup`) in the run's worktree if it is needed there. Call it before a step that executes the
+   * project, such as its tests. Agent calls do it themselves. If a command fails, the run waits for the user.
+   */
+  prepareWorktree(): Promise<void>;
+  /**
    * Opens a side worktree with the run's current files, tracked and untracked, for parallel work. Ignored and skipped files are not
    * included.
    * It is a step: the same name is the same side worktree in this stage attempt, recreated when its folder is gone. Only agent calls change
@@ -325,8 +330,8 @@ export interface StageContext<S extends object> {
   fence(call: string): Fence;
   /** Masks secrets in a text for publication. The journal notes what they were found in (`The pull request`). */
   mask(what: string, text: string): Promise<string>;
-  /** Writes a note to the journal and the live view. */
-  note(text: string): Promise<void>;
+  /** Writes a note to the journal and the live view. `output`: the last lines of a command, shown below it. */
+  note(text: string, output?: readonly string[]): Promise<void>;
 }
 
 /** The task graph of a stage attempt: part of the position, changed only through the journal. */

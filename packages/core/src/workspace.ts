@@ -171,6 +171,10 @@ export interface SnapshotRef {
 
 export interface Workspace {
   readonly root: string;
+  /** A directory for Holdfast's own files about this worktree, in its git directory. It can be deleted at any time. */
+  readonly privateDirectory: string;
+  /** Those of the paths, relative to the root, that git does not ignore: it tracks them, or would add them. */
+  notIgnored(paths: readonly string[]): Promise<readonly string[]>;
   /** Durable when it returns: objects, refs and their directories are synced. Pins `refs/holdfast/<run>/<sequence>`, and HEAD. */
   snapshot(params: SnapshotParams): Promise<FilesPlane>;
   /** A snapshot without a ref and without a sync. It is for planning only; git's own gc collects it after a while. */

@@ -258,6 +258,12 @@ function foldersToSearch(paths: readonly RawPath[], known: ReadonlySet<RawPath>)
   return new Set(["", ...paths.map(parentOf), ...Array.from(known, parentOf)]);
 }
 
+/** Those of the paths that git does not ignore. */
+export async function findNotIgnored(checkout: Checkout, paths: readonly string[]): Promise<readonly string[]> {
+  const found = new Set(await withoutIgnored(checkout, paths.map(toRawPath)));
+  return paths.filter((path) => found.has(toRawPath(path)));
+}
+
 async function withoutIgnored(checkout: Checkout, paths: readonly RawPath[]): Promise<readonly RawPath[]> {
   if (paths.length === 0) return paths;
   const git = worktreeGit(checkout);

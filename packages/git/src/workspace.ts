@@ -6,7 +6,7 @@ import { wrapMethodErrors } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import { applyRestore } from "./apply-restore.ts";
 import { createBranch, findOperation, moveBranch, readHead, readTip, retryWhileLocked } from "./branch-refs.ts";
-import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
+import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext, captureTree, findNotIgnored } from "./capture.ts";
 import { withObjectRepair } from "./damaged-objects.ts";
 import { foldsNames, probeWorktreeNames } from "./folded-names.ts";
 import { planRestore } from "./plan-restore.ts";
@@ -26,6 +26,8 @@ export async function openGitWorkspace(repository: Repository, checkout: Checkou
   const worktree = await openWorktreeContext(repository, checkout);
   const workspace: Workspace = {
     root: checkout.root,
+    privateDirectory: worktree.home,
+    notIgnored: (paths) => findNotIgnored(checkout, paths),
     snapshot: (params) => withObjectRepair(worktree, () => takeSnapshot(worktree, params, optionsOf(params))),
     look: (params) =>
       withObjectRepair(worktree, () =>

@@ -52,6 +52,9 @@ export async function buildAdapters(
     prices: { ...DEFAULT_PRICES, ...params.prices },
     ...(params.assumedTokens === undefined ? {} : { assumedTokens: params.assumedTokens }),
     mainCheckout: params.mainCheckout,
+    ...(params.setup.length + params.copy.length === 0
+      ? {}
+      : { worktreeSetup: { commands: params.setup, copy: params.copy } }),
     forge: params.forge,
     branches: createGitBranches(),
     commands: createCommands({ env: params.agentEnv }),
@@ -82,6 +85,10 @@ export interface AdapterOptions {
   readonly prices: PriceTable;
   readonly assumedTokens?: number | undefined;
   readonly mainCheckout: "ask" | "report";
+  /** Shell commands that make a fresh worktree usable. */
+  readonly setup: readonly string[];
+  /** Files and patterns that are copied from the main checkout. */
+  readonly copy: readonly string[];
   readonly agentArgs: AgentArgs;
   /** Environment variables that agents and commands get in addition to the default ones. */
   readonly agentEnv: readonly string[];

@@ -7,14 +7,17 @@ import { createAgentLogFiles } from "@holdfast/core/agent-log-files";
 import { namedInEnvironment } from "@holdfast/core/agent-environment";
 import type { PriceTable } from "@holdfast/core/budget";
 import { ALL_CHECKPOINTS, type CheckpointSwitches } from "@holdfast/core/checkpoint";
+import { isCopyPattern, readCopiedVariables } from "@holdfast/core/copy-files";
 import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-policy";
 import { createMasking } from "@holdfast/core/mask";
 import { type ArgumentKind, checkOneOf, checkOptions } from "@holdfast/core/options";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { ownerLiveness } from "@holdfast/core/store-sql/leases";
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { systemClock } from "@holdfast/platform/clock";
+import { usageError } from "@holdfast/platform/error";
 import { isSuspended, randomName } from "@holdfast/platform/identity";
 import { freeBytes } from "@holdfast/platform/subprocess";
 import { DEFAULT_SLOTS, OWN_FILES, type SlotSettings } from "@holdfast/workflows/built-in";
@@ -78,6 +81,8 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       agentEnv = namedInEnvironment(process.env) ?? [],
       loops = DEFAULT_SLOTS,
       mainCheckout = "ask",
+      setup = [],
+      copy = [],
     } = params;
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy, approve = [] } = params;
@@ -94,10 +99,13 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       agentArgs,
       agentEnv,
       mainCheckout,
+      setup,
+      copy,
       loops,
       loopLayout,
     };
-    const masking = createMasking();
+    const copied = copy.length === 0 ? {} : readCopiedVariables(await mainWorktreeRoot(workspaces, cwd), copy);
+    const masking = createMasking(copied);
     const masked = (given: Adapters): Adapters => maskAdapters(decorate?.(given) ?? given, masking);
     const work = new RunService(adapters, { directory: cwd, forge, decorate: masked, ...kept });
     return new Holdfast({ cwd, adapters, formats, work });
@@ -114,6 +122,12 @@ const CHECKPOINT_EVERY_MS = 10 * 60_000;
 function checkOpenParams(params: OpenParams): void {
   checkOptions("open", params, OPEN_OPTIONS);
   checkOneOf("open", "mainCheckout", params.mainCheckout, ["ask", "report"]);
+  const outside = params.copy?.find((pattern) => !isCopyPattern(pattern));
+  if (outside !== undefined)
+    throw usageError(
+      `${JSON.stringify(outside)} cannot be copied into a worktree`,
+      "Name files or patterns below the main checkout, such as .env.",
+    );
 }
 
 export interface OpenParams {
@@ -143,6 +157,16 @@ export interface OpenParams {
    * answer, "report" only reports it.
    */
   readonly mainCheckout?: "ask" | "report";
+  /**
+   * Shell commands that make the fresh worktree of a run usable, such as `npm ci`. They run before the first agent call, and again when a
+   * lockfile changes. Default: none.
+   */
+  readonly setup?: readonly string[];
+  /**
+   * Files that git ignores, such as `.env`, as paths or patterns. They are copied from the main checkout into the worktrees of runs.
+   * Secrets that they assign to variables are masked. Default: none.
+   */
+  readonly copy?: readonly string[];
   /** How long a write waits for a run that another live process holds. Default 0: LEASE_HELD at once. */
   readonly leaseWaitMs?: number;
   /** Directory under which forks and runs get their worktrees. */
@@ -198,6 +222,8 @@ const OPEN_OPTIONS = {
   maxUntrackedBytes: "amount",
   includeIgnored: "flag",
   mainCheckout: "text",
+  setup: "texts",
+  copy: "texts",
   leaseWaitMs: "amount",
   worktrees: "path",
   forge: "object",

@@ -49,6 +49,8 @@ export async function replay(
 ): Promise<ReplayReport> {
   const { run, to, workflow, signal } = params;
   const { workspaces } = adapters;
+  // The record answers every call, so nothing needs a worktree that is set up.
+  const { worktreeSetup: _worktreeSetup, ...others } = adapters;
   const plugin = workflow === undefined ? await pluginOf(run) : { create: () => ({ workflow }) };
   await using scratch = workspaces === null ? null : await createScratchRepository(workspaces.commonDir);
   const places = scratch === null ? null : await openGitWorkspaces(scratch.root);
@@ -61,7 +63,7 @@ export async function replay(
     worktree: join(scratch?.root ?? "", "worktree"),
     workflow: (played, options) => plugin.create(options, played).workflow,
     scratch: (replayer) => ({
-      ...adapters,
+      ...others,
       store: openMemoryStore({ clock: { now: () => replayer.time } }),
       workspaces: places,
       clock: { now: () => replayer.time, elapsed: () => 0 },

@@ -104,6 +104,7 @@ test("impl: no prompt has hostile text outside of a fence", async () => {
       simplify: true,
       waitForCi: true,
       ci: { rebaseWhenBehind: true },
+      baseGate: false,
       gate: `test -e second || { echo '${hostile("gate")}'; exit 1; }`,
     },
     ci: (root) =>

@@ -281,7 +281,7 @@ const HOOKS = [
 function config(): string {
   const agent = (name: string): string => JSON.stringify(`command:${touch(name)}`);
   return `store: ../../outside/store
-workspace: { includeIgnored: true, worktrees: ../../outside/trees }
+workspace: { includeIgnored: true, worktrees: ../../outside/trees, setup: ${JSON.stringify(touch("setup"))}, copy: [.env] }
 agent: ${agent("agent")}
 models: { impl: ${agent("impl")}, review: ${agent("review")} }
 agents:

@@ -182,6 +182,7 @@ test("a limit on money with an agent of unknown price is refused before the run,
   expect(existsSync(`${cwd}-worktrees`)).toBe(false);
   expect(JSON.parse((await run("--json", "list")).stdout).runs).toEqual([]);
 
+  writeFileSync(join(cwd, "holdfast.config.yaml"), "impl: { baseGate: false }\n");
   const started = await run("run", "1", "--max-iterations", "1", "--gate", "false", "--no-review", ...agent);
   expect(started.status, started.stdout + started.stderr).toBe(1);
   const journal = async () => JSON.parse((await run("--json", "events", RUN, "--limit", "all")).stdout).entries;

@@ -1,9 +1,9 @@
 // Durable writes, links, directories and removals that survive power loss, and safe reads of regular files.
 
 import {
-  type Stats,
   closeSync,
   constants,
+  fchmodSync,
   fstatSync,
   fsyncSync,
   linkSync,
@@ -15,6 +15,7 @@ import {
   renameSync,
   statSync,
   symlinkSync,
+  type Stats,
   unlinkSync,
   writeSync,
 } from "node:fs";
@@ -27,6 +28,8 @@ interface DurableFile {
   readonly data: Uint8Array;
   /** "replace" overwrites an existing file. "create" fails with EEXIST if anything exists at the path. */
   readonly mode: "replace" | "create";
+  /** Default: only the user may read and write it (0600). */
+  readonly permissions?: number;
 }
 
 /**
@@ -44,6 +47,7 @@ export function writeDurable(file: DurableFile): void {
   try {
     try {
       writeAll(fd, file.data);
+      if (file.permissions !== undefined) fchmodSync(fd, file.permissions);
       fsyncSync(fd);
     } finally {
       closeSync(fd);

@@ -17,12 +17,17 @@ export function createOutputs(root: string): Outputs {
         return file.kind === "read" ? decode(file.bytes) : null;
       });
     },
-    async write(path, text) {
+    async write(path, data, permissions) {
       const segments = splitPath(path);
       const directory = ensureDirectory(root, segments.slice(0, -1));
       // The new file is renamed into place: a link at the path is replaced, never followed.
       wrapErrors(path, () =>
-        writeDurable({ path: join(directory, segments.at(-1) ?? ""), data: Buffer.from(text), mode: "replace" }),
+        writeDurable({
+          path: join(directory, segments.at(-1) ?? ""),
+          data: Buffer.from(data),
+          mode: "replace",
+          ...(permissions === undefined ? {} : { permissions }),
+        }),
       );
     },
     async remove(path) {
@@ -162,7 +167,7 @@ export interface Outputs {
   /** Why `read` returns null although the path exists; null if it is absent or readable. */
   refusal(path: string): Promise<string | null>;
   /** Atomic, and durable when it returns: a reader sees the old text or the new one, never a part. */
-  write(path: string, text: string): Promise<void>;
+  write(path: string, data: string | Uint8Array, permissions?: number): Promise<void>;
   remove(path: string): Promise<void>;
   /**
    * Excludes this directory from commits with its own .gitignore; the user's ignore files are not changed. A file or a

@@ -3,13 +3,13 @@
 
 import { type Adapters, runMark } from "@holdfast/core/adapters";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
-import type { CommandResult } from "@holdfast/core/commands";
+import { type CommandResult, commandEnding, lastLines } from "@holdfast/core/commands";
 import type { Forge } from "@holdfast/core/forge";
 import type { JsonObject } from "@holdfast/core/json";
 import { checkOptions, count, record, text } from "@holdfast/core/options";
 import { withRunTrailer } from "@holdfast/core/run";
 import type { CheckpointRef, Store } from "@holdfast/core/store";
-import type { StageContext } from "@holdfast/core/workflow";
+import type { StageContext, StepScope } from "@holdfast/core/workflow";
 import type { Branch } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
@@ -64,9 +64,9 @@ function hiddenOutputs(outputs: Outputs): Outputs {
     refusal: (path) => outputs.refusal(path),
     remove: (path) => outputs.remove(path),
     hide: (directory) => outputs.hide(directory),
-    async write(path, text) {
+    async write(path, data, permissions) {
       await outputs.hide(OUTPUT_DIRECTORY);
-      await outputs.write(path, text);
+      await outputs.write(path, data, permissions);
     },
   };
 }
@@ -144,12 +144,12 @@ const OUTPUT_CHARACTERS = 12_000;
 
 /**
  * Runs the user's gate command on the current files, once per stage attempt. Without a gate command the result is
- * `passed`.
+ * `passed`. The last lines of a failing command are shown.
  */
 export async function runGateCommand(
-  { adapters }: { readonly adapters: Adapters },
+  work: HasParts,
   context: AnyStageContext,
-  { root, branch }: Worktree,
+  worktree: Worktree,
   params: {
     readonly gate: GateCommand | null;
     /** Commit date for changes that a passing command made, such as those of a formatter; null makes no commit. */
@@ -158,39 +158,100 @@ export async function runGateCommand(
 ): Promise<CommandVerdict> {
   const { gate, commitAt } = params;
   if (gate === null) return { kind: "passed", output: null };
+  await context.prepareWorktree();
   const result = await context.step(
     "gate-command",
-    async ({ mark, signal }) => {
-      const done = await adapters.commands.run({
-        command: gate.command,
-        cwd: root,
-        mark,
-        timeoutMs: gate.timeoutMs,
-        signal,
-      });
-      // An interrupted command gives no verdict, so the step must run again.
-      signal.throwIfAborted();
-      if (commitAt !== null && done.kind === "exited" && done.code === 0)
-        await branch.commit({ message: `Changes made by ${gate.command}`, at: commitAt, exclude: [OUTPUT_DIRECTORY] });
-      return { kind: done.kind, code: done.code, output: truncateStart(done.output, OUTPUT_CHARACTERS) };
+    async (scope) => {
+      const done = await executeGate(work, worktree, gate, scope);
+      if (commitAt !== null && hasPassed(done))
+        await worktree.branch.commit({
+          message: `Changes made by ${gate.command}`,
+          at: commitAt,
+          exclude: [OUTPUT_DIRECTORY],
+        });
+      return done;
     },
     { changesFiles: true },
   );
-  const output = result.output.trim();
-  if (result.kind === "exited" && result.code === 0) return { kind: "passed", output };
-  const reason = `The gate command ${howItEnded(result)}: ${gate.command}`;
-  return { kind: "failed", reason, detail: [`${reason}.`, "Its output:", output].join("\n"), output };
+  return await verdictOf(context, gate, result);
 }
 
-function howItEnded(result: Pick<CommandResult, "kind" | "code">): string {
-  switch (result.kind) {
-    case "exited":
-      return result.code === null ? "was killed" : `failed with exit ${result.code}`;
-    case "timed_out":
-      return "took too long";
-    case "interrupted":
-      return "was interrupted";
-    case "not_started":
-      return "could not be started";
+type BaseVerdict =
+  /** It passed, or the user continues although it failed: `failure` is what the agent gets to know about that. */
+  { readonly kind: "continue"; readonly failure: string | null } | { readonly kind: "stop"; readonly reason: string };
+
+/**
+ * Runs the gate command on the untouched base, before any agent is paid. If it fails there, no change of an agent is
+ * the cause, so the user decides. A branch that already has commits of its own is not the base and is not checked.
+ */
+export async function runGateOnBase(
+  work: HasParts,
+  context: AnyStageContext,
+  worktree: Worktree,
+  params: { readonly gate: GateCommand; readonly base: { readonly branch: string; readonly commit: string } },
+): Promise<BaseVerdict> {
+  const { gate, base } = params;
+  const { branch } = worktree;
+  const isBase = await context.step("is-base", async () => (await branch.head()) === base.commit);
+  if (!isBase) return { kind: "continue", failure: null };
+  await context.prepareWorktree();
+  // Files that a set-up made and that git does not ignore are in no earlier checkpoint.
+  if (work.adapters.worktreeSetup !== undefined)
+    await context.checkpoint({ trigger: "automatic", name: "before the gate on the base" });
+  const earlier = await context.step("before-base-gate", () => newestCheckpoint(work, context));
+  for (let count = 1; ; count += 1) {
+    const { ran, changed } = await context.step(
+      `base-gate-${count}`,
+      async (scope) => {
+        const done = await executeGate(work, worktree, gate, scope);
+        const files = await branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
+        return { ran: done, changed: files.length > 0 };
+      },
+      { changesFiles: true },
+    );
+    // What the gate left behind is not the agent's work.
+    if (changed) await context.restoreFiles(`base-gate-${count}-undo`, earlier);
+    const verdict = await verdictOf(context, gate, ran);
+    if (verdict.kind === "passed") return { kind: "continue", failure: null };
+    const reason = `The gate fails on ${base.branch}, before any change. ${verdict.reason}`;
+    const answer = await context.decide({
+      name: `base-gate-fails-${count}`,
+      question: `${reason}. Continue with a gate that fails, run it again, or stop?`,
+      options: ["continue", "again", "stop"],
+    });
+    if (answer === "stop") return { kind: "stop", reason: `Stopped by you: ${reason}` };
+    if (answer === "continue") return { kind: "continue", failure: `${reason}.\nIts output:\n${verdict.output}` };
   }
+}
+
+type GateResult = Pick<CommandResult, "kind" | "code" | "output">;
+
+async function executeGate(
+  { adapters }: HasParts,
+  { root }: Worktree,
+  gate: GateCommand,
+  { mark, signal }: StepScope,
+): Promise<{ readonly [K in keyof GateResult]: GateResult[K] }> {
+  const done = await adapters.commands.run({
+    command: gate.command,
+    cwd: root,
+    mark,
+    timeoutMs: gate.timeoutMs,
+    signal,
+  });
+  // An interrupted command gives no verdict, so the step must run again.
+  signal.throwIfAborted();
+  return { kind: done.kind, code: done.code, output: truncateStart(done.output, OUTPUT_CHARACTERS) };
+}
+
+function hasPassed({ kind, code }: GateResult): boolean {
+  return kind === "exited" && code === 0;
+}
+
+async function verdictOf(context: AnyStageContext, gate: GateCommand, result: GateResult): Promise<CommandVerdict> {
+  const output = result.output.trim();
+  if (hasPassed(result)) return { kind: "passed", output };
+  const reason = `The gate command ${commandEnding(result)}: ${gate.command}`;
+  await context.note(reason, lastLines(output));
+  return { kind: "failed", reason, detail: [`${reason}.`, "Its output:", output].join("\n"), output };
 }

@@ -346,6 +346,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     setupFile.extend({
       changed: boolean(),
       agent: z.unknown(),
+      setup: z.unknown(),
       gate: z.unknown(),
       forge: z.unknown(),
       agents: array(agentProbe),

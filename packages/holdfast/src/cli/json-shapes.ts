@@ -195,7 +195,7 @@ const events = [
   progress("graph_moved", { events: array(z.looseObject({ kind: string() })) }),
   progress("checkpoint", { checkpoint }),
   progress("budget", { text: string() }),
-  progress("note", { text: string() }),
+  progress("note", { text: string(), output: array(string()).optional() }),
   progress("waiting", { for: waitsFor, reason: string(), until: nullable(time) }),
   progress("paused", { reason: string() }),
   progress("ended", { outcome: z.enum(["done", "failed", "aborted"]), reason: string() }),
@@ -214,6 +214,8 @@ export const result = strictObject({
 /** What a run uses of this machine. */
 export const uses = strictObject({
   agents: array(strictObject({ role: string(), agent: string(), argv: texts, env: texts })),
+  setup: nullable(string()),
+  copy: texts,
   gate: nullable(string()),
   checks: texts,
   hooks: string(),

@@ -146,6 +146,13 @@ describe("live", () => {
       expect(eventLine(event, PAGE)).toBe("12:00:00    a\\x1b[2J; b\n");
     });
 
+    test("the output of a command follows its note in marked lines", () => {
+      const event: ProgressEvent = { ...base, kind: "note", text: "it failed", output: ["a\x1b[2J", "12:00:00  done"] };
+      expect(eventLine(event, PAGE)).toBe(
+        "12:00:00    it failed\n            | a\\x1b[2J\n            | 12:00:00  done\n",
+      );
+    });
+
     test("earlier finished steps are listed, except the many steps of a graph's nodes", () => {
       const line = (step: string) => eventLine({ ...base, kind: "step_finished", step, replayed: true }, PAGE);
       expect(line("head")).toBe("12:00:00    head was finished before\n");

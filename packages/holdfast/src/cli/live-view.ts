@@ -73,8 +73,10 @@ function liveReporter(shell: Shell): Reporter {
     show(event) {
       picture = reduceEvent(picture, event);
       const line = event.kind === "agent" ? null : eventLine(event, shell.page);
-      if (line !== null && open)
-        region.log(`${wrapStyled(line.trimEnd(), { width: shell.columns() - 1, indent: 12 })}\n`);
+      if (line === null || !open) return;
+      const width = shell.columns() - 1;
+      const lines = line.trimEnd().split("\n");
+      region.log(`${lines.map((each, at) => wrapStyled(each, { width, indent: at === 0 ? 12 : 14 })).join("\n")}\n`);
     },
     spent(amounts) {
       picture = { ...picture, spent: amounts };
@@ -226,7 +228,10 @@ function graphPart(graph: LiveState["graph"], page: Pick<Page, "width" | "color"
 const SPINNER = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const ASCII_SPINNER = ["|", "/", "-", "\\"];
 
-/** The permanent log line for an event; null for events without one. Always a single line, whatever its texts contain. */
+/**
+ * The permanent log line for an event; null for events without one. Always a single line, whatever its texts contain.
+ * The output of a command follows it in marked lines.
+ */
 export function eventLine(event: ProgressEvent, page: Pick<Page, "color" | "offset">): string | null {
   const text = eventText(event, page);
   if (text === null) return null;
@@ -265,7 +270,7 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
     case "budget":
       return `  ${paint(page, "yellow", escapeWords(event.text))}`;
     case "note":
-      return `  ${escapeWords(event.text)}`;
+      return [`  ${escapeWords(event.text)}`, ...(event.output ?? []).map(outputLine)].join("\n");
     case "graph_moved":
       return `  ${escapeWords(event.events.map(graphMoveText).join(", "))}`;
     case "findings":
@@ -276,6 +281,11 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
     case "ended":
       return null;
   }
+}
+
+/** Each line of a command's output is marked, so that none can pass for a line of ours. */
+function outputLine(line: string): string {
+  return `${" ".repeat(12)}| ${escapeText(line)}`;
 }
 
 function place(at: { readonly stage: string; readonly iteration: number }): string {

@@ -96,6 +96,7 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
       modelOf("review-model", input.text("review-model")) ??
       (agentTyped === undefined ? models.review : implTyped === undefined ? null : agentTyped),
     gate,
+    baseGate: impl.baseGate,
     baseBranch: input.text("base") ?? impl.base,
     thresholds: { ...impl.thresholds },
     ...(impl.tags === null ? {} : { tags: [...impl.tags] }),

@@ -84,6 +84,9 @@ interface PlanUses {
     /** Names of variables, without their values. */
     readonly env: readonly string[];
   }[];
+  readonly setup: string | null;
+  /** Files and patterns that are copied into the worktree. */
+  readonly copy: readonly string[];
   readonly gate: string | null;
   readonly checks: readonly string[];
   readonly hooks: string;
@@ -130,6 +133,8 @@ export async function planUses(
   );
   return {
     agents,
+    setup: settings.workspace.setup?.join(" && ") || null,
+    copy: settings.workspace.copy,
     gate: commandOf(inputs["gate"]),
     checks: Array.isArray(inputs["until"]) ? inputs["until"].flatMap((check: Json) => commandOf(check) ?? []) : [],
     hooks: plan.forge === null ? "none" : "pre-push of git, when the branch is pushed",
@@ -153,6 +158,8 @@ export function usesText(uses: PlanUses, page: Page, run?: string): string {
       ["  runs", argv.join(" ")],
       ...wrap(env.join(" "), WIDTH - LABEL - 2).map((names, at) => [at === 0 ? "  variables" : "", names] as const),
     ]),
+    ["set-up", uses.setup ?? "none"],
+    ["copies", uses.copy.join(", ") || "none"],
     ["gate", uses.gate ?? "none"],
     ["checks", uses.checks.join(" && ") || "none"],
     ["hooks", uses.hooks],

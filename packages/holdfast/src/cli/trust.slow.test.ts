@@ -159,12 +159,13 @@ describe("settings of a repository that need consent", () => {
 
   test("settings that setup writes are trusted, and no others of the file", async () => {
     const { run } = await begin((touch) => `ralph:\n  until: ${touch("until")}\n`);
-    expect(await run(["setup", "--yes", "--gate", "make check", "--forge", "none"])).toMatchObject({ status: 0 });
+    const chosen = ["--gate", "make check", "--setup", "make deps", "--forge", "none"];
+    expect(await run(["setup", "--yes", ...chosen])).toMatchObject({ status: 0 });
     const { settings } = JSON.parse((await run(["trust", "--json"])).stdout);
     const trusted = Object.fromEntries(
       settings.map((one: { key: string; trusted: boolean }) => [one.key, one.trusted]),
     );
-    expect(trusted).toMatchObject({ "ralph.until": false, "impl.gate": true });
+    expect(trusted).toMatchObject({ "ralph.until": false, "impl.gate": true, "workspace.setup": true });
   });
 
   test("a workflow file is trusted as named on the command line, and asked about on resume once it changed", async () => {

@@ -47,6 +47,11 @@ workspace:
   mainCheckout: ${value("workspace.mainCheckout")}
   # Where the worktrees of forks are made. Default: next to the main worktree.
   # worktrees: ../worktrees
+  # Shell commands that make the fresh worktree of a run usable, run before its first agent call and again when a lockfile changes.
+  # "holdfast setup" proposes them. Default: none.
+  # setup: npm ci
+  # Files that git ignores and that are copied from the main checkout into the worktrees of runs: paths or patterns. Default: none.
+  # copy: [.env, "config/*.local.json"]
 
 gc:
   # Apply the rules above once a day after a checkpoint, and report what was dropped.
@@ -105,6 +110,8 @@ impl:
   afterRebase: ${value("impl.afterRebase")}
   # A shell command that must succeed before a review; the agent gets its output if it fails.
   # gate: npm test
+  # Run the gate on the untouched base first, and ask if it fails there.
+  baseGate: ${value("impl.baseGate")}
   # Branch to start from and to merge into. Default: the remote's default branch.
   # base: main
   # Your own prompt templates. Default: the built-in ones.

@@ -117,6 +117,9 @@ const RULES: Rules<FileConfig> = {
     // Other values let an agent change the user's checkout without a question.
     mainCheckout: { danger: "rights", uses: ["work"], when: isNot("ask") },
     worktrees: place(["save", "work"]),
+    setup: { danger: "executes", uses: ["work"], when: (value) => asList(value).length > 0 },
+    // They are files that the repository does not have, and the agent gets to read them.
+    copy: { danger: "rights", uses: ["work"], when: (value) => asList(value).length > 0 },
   },
   gc: { auto: "harmless" },
   agent: agentRule(["start"]),
@@ -147,6 +150,8 @@ const RULES: Rules<FileConfig> = {
     attribution: "harmless",
     afterRebase: "harmless",
     gate: { danger: "executes", uses: ["impl", "crunch"] },
+    // It decides when the gate runs, not what runs.
+    baseGate: "harmless",
     // A name that git could take for an option is not a branch. A branch is harmless: before each call, the files of it
     // that an agent would execute are compared with the consents.
     base: {

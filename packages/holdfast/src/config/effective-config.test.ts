@@ -101,6 +101,8 @@ describe("the file that init writes", () => {
       "store",
       "store.maxSize",
       "workspace.worktrees",
+      "workspace.setup",
+      "workspace.copy",
       "agent",
       "models.impl",
       "models.review",

@@ -21,6 +21,10 @@ export interface Settings {
     readonly mainCheckout: "ask" | "report";
     /** null: next to the main worktree. */
     readonly worktrees: string | null;
+    /** Commands that make a fresh worktree usable; null: none are configured. */
+    readonly setup: readonly string[] | null;
+    /** Files and patterns that are copied from the main checkout into the worktrees of runs. */
+    readonly copy: readonly string[];
   };
   readonly gc: { readonly auto: boolean };
   readonly work: WorkSettings;
@@ -64,7 +68,14 @@ const DEFAULT_SETTINGS: Settings = {
   store: null,
   maxStoreBytes: null,
   retention: storeRetention,
-  workspace: { maxUntrackedBytes: 20 * 1024 ** 2, includeIgnored: false, mainCheckout: "ask", worktrees: null },
+  workspace: {
+    maxUntrackedBytes: 20 * 1024 ** 2,
+    includeIgnored: false,
+    mainCheckout: "ask",
+    worktrees: null,
+    setup: null,
+    copy: [],
+  },
   gc: { auto: true },
   work: DEFAULT_WORK,
 };
@@ -90,6 +101,8 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
     ["workspace.includeIgnored", workspace.includeIgnored],
     ["workspace.mainCheckout", workspace.mainCheckout],
     ["workspace.worktrees", workspace.worktrees ?? "(next to the main worktree)"],
+    ["workspace.setup", workspace.setup?.join(" && ") || "(none)"],
+    ["workspace.copy", workspace.copy.join(", ") || "(none)"],
     ["gc.auto", settings.gc.auto],
     ...workEntries(settings.work),
   ];
@@ -100,7 +113,7 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
 /** The parameters for `openHoldfast`. */
 export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | "create"> {
   const { store, maxStoreBytes, retention, workspace, work } = config.settings;
-  const { maxUntrackedBytes, includeIgnored, mainCheckout, worktrees } = workspace;
+  const { maxUntrackedBytes, includeIgnored, mainCheckout, worktrees, setup, copy } = workspace;
   return {
     ...(store === null ? {} : { store }),
     ...(maxStoreBytes === null ? {} : { maxStoreBytes }),
@@ -109,6 +122,8 @@ export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | 
     maxUntrackedBytes,
     includeIgnored,
     mainCheckout,
+    ...(setup === null ? {} : { setup }),
+    copy,
     forge: work.forge,
     agentIdleMs: work.agents.idleMs,
     checkpointEveryMs: work.agents.checkpointEveryMs,
@@ -162,6 +177,8 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
       includeIgnored: values.workspace?.includeIgnored ?? workspace.includeIgnored,
       mainCheckout: values.workspace?.mainCheckout ?? workspace.mainCheckout,
       worktrees: worktrees === undefined ? workspace.worktrees : resolve(directory, worktrees),
+      setup: values.workspace?.setup ?? workspace.setup,
+      copy: values.workspace?.copy ?? workspace.copy,
     },
     gc: { auto: values.gc?.auto ?? gc.auto },
     work: { ...work, agents: { ...work.agents, env: namedInEnvironment(layers.env) ?? work.agents.env } },

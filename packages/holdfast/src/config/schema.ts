@@ -6,6 +6,7 @@ import { FAILURE_CAUSES, parseAgentArgs } from "@holdfast/core/agent";
 import { parseEnvironmentNames } from "@holdfast/core/agent-environment";
 import type { Price, PriceTable } from "@holdfast/core/budget";
 import { EXECUTION_MODES, TRIGGERS } from "@holdfast/core/checkpoint";
+import { isCopyPattern } from "@holdfast/core/copy-files";
 import { ERROR_ACTIONS, ERROR_TYPES, LAST_ACTIONS, type Pattern } from "@holdfast/core/error-policy";
 import { asRecord, isRecord } from "@holdfast/core/json";
 import { nearest } from "@holdfast/core/options";
@@ -194,6 +195,8 @@ export const configSchema = z.strictObject({
       includeIgnored: z.optional(yesOrNo()),
       mainCheckout: z.optional(choice(["ask", "report"])),
       worktrees: z.optional(settingValue("a directory", nonEmpty, TEXT)),
+      setup: z.optional(settingValue("a shell command, or a list of them", commandsOrNone)),
+      copy: z.optional(settingValue("a list of files or patterns below the checkout, such as [.env]", copyPatterns)),
     }),
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
@@ -233,6 +236,7 @@ export const configSchema = z.strictObject({
       attribution: z.optional(yesOrNo()),
       afterRebase: z.optional(choice(["review", "impl"])),
       gate: z.optional(settingValue("a shell command", nonEmpty, TEXT)),
+      baseGate: z.optional(yesOrNo()),
       base: z.optional(settingValue("a branch name", nonEmpty, TEXT)),
       prompts: z.optional(
         z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file(), continue: file() }),
@@ -337,6 +341,16 @@ function commands(value: unknown): readonly string[] | undefined {
   const all = Array.isArray(value) ? value : [value];
   const texts = all.flatMap((one) => nonEmpty(one) ?? []);
   return texts.length === all.length && texts.length > 0 ? texts : undefined;
+}
+
+/** An empty list is a choice: no set-up. */
+function commandsOrNone(value: unknown): readonly string[] | undefined {
+  return Array.isArray(value) && value.length === 0 ? [] : commands(value);
+}
+
+function copyPatterns(value: unknown): readonly string[] | undefined {
+  const patterns = commandsOrNone(value);
+  return patterns?.every(isCopyPattern) === true ? patterns : undefined;
 }
 
 function keepShape() {

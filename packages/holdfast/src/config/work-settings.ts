@@ -84,6 +84,8 @@ export interface ImplSettings {
   readonly afterRebase: "review" | "impl";
   /** A shell command that must succeed before a review or a pull request. */
   readonly gate: string | null;
+  /** Whether the gate first runs on the untouched base. */
+  readonly baseGate: boolean;
   /** null: the remote's default branch. */
   readonly base: string | null;
   /** Paths of the user's prompt templates; null: the built-in one. */
@@ -131,6 +133,7 @@ export const DEFAULT_WORK: WorkSettings = {
     attribution: true,
     afterRebase: "review",
     gate: null,
+    baseGate: true,
     base: null,
     prompts: { impl: null, review: null, simplify: null, rebase: null, continue: null },
     tags: null,
@@ -259,6 +262,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["impl.attribution", impl.attribution],
     ["impl.afterRebase", impl.afterRebase],
     ["impl.gate", impl.gate ?? "(none)"],
+    ["impl.baseGate", impl.baseGate],
     ["impl.base", impl.base ?? "(the remote's default)"],
     ...PROMPT_ROLES.map((role) => [`impl.prompts.${role}`, impl.prompts[role] ?? "(built in)"] as const),
     ["impl.tags", impl.tags === null ? "(built in)" : impl.tags.join(", ")],

@@ -12,7 +12,7 @@ describe("a pull request has the form of its repository", () => {
     await using bench = await makeBench({
       answers: [finish(), pass],
       files: { "readme.md": "hello\n", ".github/pull_request_template.md": TEMPLATE },
-      options: { gate: "test -e greeting.txt" },
+      options: { gate: "test -e greeting.txt", baseGate: false },
     });
     await commitToBase(bench.git, CONVENTIONAL);
     expect(await bench.work()).toMatchObject({ kind: "done" });

@@ -63,6 +63,7 @@ describe("an issue becomes a pull request", () => {
         implModel: `command:${work}`,
         reviewModel: "scripted:script.yaml",
         // Its output is not in its text, which the first prompt has.
+        baseGate: false,
         gate: "grep -q good greeting.txt || { printf 'not yet %s\\n' good; exit 1; }",
       },
     });

@@ -78,7 +78,7 @@ describe("an agent without progress", () => {
   test("a gate command that fails feeds its output back", async () => {
     const gate = "grep -q good greeting.txt || { echo it is not good; exit 3; }";
     const answers = [finish({ iteration: 1 }), finish({ iteration: 2, text: "good\n" }), pass];
-    await using bench = await makeBench({ answers, options: { gate } });
+    await using bench = await makeBench({ answers, options: { gate, baseGate: false } });
     expect(await bench.work()).toMatchObject({ kind: "done" });
     expect((await bench.trail()).slice(1, 3)).toEqual(["impl:impl_not_done", "impl:impl_done"]);
     expect(await bench.read(".tmp/impl-input-2.txt")).toMatch(/failed with exit 3[^]*it is not good/);

@@ -41,7 +41,7 @@ async function prepareIssue(scene: Awaited<ReturnType<typeof makeScene>>) {
 test("an issue's run replays identically, and nothing is pushed or opened again", async () => {
   await using scene = await makeScene();
   const { remote, agent, holdfast, start } = await prepareIssue(scene);
-  const options = { waitForCi: true, gate: GATE, maxIterations: 4 };
+  const options = { waitForCi: true, gate: GATE, baseGate: false, maxIterations: 4 };
   const { run, outcome } = await holdfast.start({ ...start, mode: "logged", options });
   expect(outcome).toMatchObject({ kind: "done" });
   await rm(agent);
@@ -62,7 +62,10 @@ test("an issue's run replays identically, and nothing is pushed or opened again"
 test("a rerun that does the same work reports no divergence, and one that does not names the first", async () => {
   await using scene = await makeScene();
   const { other, holdfast, start } = await prepareIssue(scene);
-  const { run, outcome } = await holdfast.start({ ...start, options: { gate: GATE, maxIterations: 4 } });
+  const { run, outcome } = await holdfast.start({
+    ...start,
+    options: { gate: GATE, baseGate: false, maxIterations: 4 },
+  });
   expect(outcome).toMatchObject({ kind: "done" });
   const rerun = async () =>
     await holdfast.work.rerun({ of: run, plan: await holdfast.work.planRerun({ run, publish: true }) });

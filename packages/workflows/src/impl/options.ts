@@ -51,6 +51,8 @@ export interface ImplOptions {
   readonly thresholds: Readonly<Record<Dimension, number>>;
   readonly tags: readonly string[];
   readonly gate: { readonly command: string; readonly timeoutMs: number } | null;
+  /** Whether the gate first runs on the untouched base, before any agent call. */
+  readonly baseGate: boolean;
   /** The user's plan, part of every implementation prompt. */
   readonly plan: Plan | null;
   /** null: the default branch of the remote or the forge. */
@@ -105,6 +107,7 @@ export const defaultImplOptions: ImplOptions = {
     "cli",
   ],
   gate: null,
+  baseGate: true,
   plan: null,
   baseBranch: null,
   draft: false,
@@ -139,6 +142,7 @@ export function parseImplOptions(given: JsonObject): {
     thresholds: parseThresholds(record(current, "thresholds")),
     tags: parseTags(current),
     gate: parseGate("impl", current),
+    baseGate: flag(current, "baseGate", base.baseGate),
     plan: parsePlan(current),
     baseBranch: nullableText(current, "baseBranch"),
     draft: flag(current, "draft", base.draft),

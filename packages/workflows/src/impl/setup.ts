@@ -8,7 +8,7 @@ import { findBase, syncBranch } from "../branch.ts";
 import { callForge, fetchImportedIssue, issueNumber, issueText, readIssue } from "../forge.ts";
 import { loadTemplates } from "../prompts.ts";
 import { readRepositoryFacts } from "../repository-facts.ts";
-import { OUTPUT_DIRECTORY, openWorktree, requireForge, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, openWorktree, requireForge, runGateOnBase, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import type { ImplOptions } from "./options.ts";
 import { importedPlan, planInput, writePlan } from "./plan.ts";
@@ -48,11 +48,16 @@ export async function setupStage(work: ImplDependencies, context: ImplContext): 
   const repository = await context.step("repository", () =>
     readRepositoryFacts(worktree.branch, { commit: found.base.commit, forge: forge.name }),
   );
+  const { gate, baseGate } = work.options;
+  const checked =
+    gate === null || !baseGate ? null : await runGateOnBase(work, context, worktree, { gate, base: found.base });
+  if (checked?.kind === "stop") return stop(checked.reason);
+  const failure = checked?.failure ?? null;
   const state: ImplState = { ...context.state, issue, base: found.base, templates, repository, pushed: synced.pushed };
   const reason = `Issue #${issue.number} is ready to be worked on, on top of ${found.base.branch}`;
   const { commit } = found.base;
   return {
-    ...conclude(context, { event: "setup_done", reason, state }),
+    ...conclude(context, { event: "setup_done", reason, state, ...(failure === null ? {} : { feedback: failure }) }),
     inputs: { issue, base: commit, ...planInput(work.options.plan) },
   };
 }

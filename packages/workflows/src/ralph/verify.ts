@@ -82,6 +82,7 @@ export async function runChecks(
   checks: readonly Check[],
 ): Promise<readonly RanCheck[]> {
   const ran: RanCheck[] = [];
+  if (checks.length > 0) await context.prepareWorktree();
   for (const [index, { command, timeoutMs }] of checks.entries()) {
     const result = await context.step(
       `check-${index + 1}`,

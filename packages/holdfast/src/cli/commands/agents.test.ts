@@ -188,11 +188,15 @@ describe("setup", () => {
   test("writes its detections, once", async () => {
     program("claude", READY);
     writeFileSync(join(repository, "Makefile"), "test:\n\ttrue\n");
+    writeFileSync(join(repository, "go.mod"), "module x\n");
     const { status, stdout } = await run("setup", "--yes");
     expect(status).toBe(0);
     expect(stdout).toMatch(/^agent +claude \(9\.8\.7, ready\)$/m);
     expect(stdout).toMatch(/^gate +make test \(the Makefile has a target test\)$/m);
-    expect(config()).toMatch(/^# .*\nagent: claude\nimpl:\n {2}gate: make test\n$/);
+    expect(stdout).toMatch(/^set-up +go mod download \(there is a go\.mod\)$/m);
+    expect(config()).toMatch(
+      /^# .*\nagent: claude\nworkspace:\n {2}setup: go mod download\nimpl:\n {2}gate: make test\n$/,
+    );
     expect((await run("config", "check")).status).toBe(0);
     const again = await run("setup", "--yes");
     expect(again).toMatchObject({ status: 0, stdout: expect.stringContaining("needs no change") });

@@ -10,6 +10,7 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
 import { type BuiltInName, DEFAULT_WORKFLOW, filesTasks, isBuiltIn } from "@holdfast/workflows/built-in";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
+import { guessSetup, readerOf } from "../../config/detect-setup.ts";
 import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { StartPlan } from "../../plan-start.ts";
@@ -110,6 +111,7 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   }
   if (open !== undefined) throw runUnfinishedError(await holdfast.runWithStatus(open.id));
   sayEarlier(shell, plan);
+  if (plan.place !== null && settings.workspace.setup === null) sayMissingSetup(shell);
   if (input.on("detach")) {
     starting?.remove();
     return await executeDetached(shell, holdfast, { run: plan.id, workflow: request.workflow, work });
@@ -124,6 +126,16 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const waits = exit === "waiting" && input.on("wait") && (await waitsUntil(holdfast, plan.id)) !== null;
   if (!waits) return exit;
   return await resumeRun(shell, holdfast, { run: plan.id, dryRun: false, wait: true, ...session, ...loopSlot });
+}
+
+/** Dependencies are not in git, so a fresh worktree lacks them. Nothing that only a file suggests is executed. */
+function sayMissingSetup(shell: Shell): void {
+  const guess = guessSetup(readerOf(shell.consent.root));
+  if (guess === null) return;
+  shell.notify(
+    `No set-up is configured, but ${guess.why}: agents and gates work in a worktree without dependencies.\n` +
+      `Set it up with: ${shell.talk.program} setup --setup ${JSON.stringify(guess.command)}`,
+  );
 }
 
 /**

@@ -19,30 +19,36 @@ describe("plan setup", () => {
   const found: Found = {
     agents: [agent("claude", true, "no login"), agent("codex", true, null), agent("gemini", true, null)],
     forge: null,
+    setup: { command: "npm ci", why: "it says so" },
     gate: { command: "npm test", why: "it says so" },
-    now: DEFAULT_WORK,
+    now: { ...DEFAULT_WORK, setup: null },
   };
 
-  test("the first agent that is ready, and the guessed gate", () => {
+  test("the first agent that is ready, the guessed set-up and the guessed gate", () => {
     expect(planSetup(found, {})).toEqual({
       agent: "codex",
+      setup: "npm ci",
       gate: "npm test",
       forge: "auto",
       edits: [
         { key: ["agent"], value: "codex" },
+        { key: ["workspace", "setup"], value: "npm ci" },
         { key: ["impl", "gate"], value: "npm test" },
       ],
     });
-    expect(planSetup({ ...found, agents: [agent("codex", false, null)], gate: null }, {}).edits).toEqual([]);
+    const nothing = { ...found, agents: [agent("codex", false, null)], setup: null, gate: null };
+    expect(planSetup(nothing, {}).edits).toEqual([]);
   });
 
   test("settings of the file are kept, and flags take precedence", () => {
-    const now = { ...DEFAULT_WORK, agent: "claude:opus", impl: { ...DEFAULT_WORK.impl, gate: "make" } };
+    const impl = { ...DEFAULT_WORK.impl, gate: "make" };
+    const now = { ...DEFAULT_WORK, agent: "claude:opus", impl, setup: ["make deps"] };
     expect(planSetup({ ...found, now }, {}).edits).toEqual([]);
     expect(
       planSetup({ ...found, now }, { agent: "gemini", gate: "none", forge: "github", reviewModel: "codex" }),
     ).toEqual({
       agent: "gemini",
+      setup: "make deps",
       gate: "make",
       forge: "github",
       edits: [
@@ -51,6 +57,14 @@ describe("plan setup", () => {
         { key: ["forge", "kind"], value: "github" },
       ],
     });
+  });
+
+  test("a set-up that the user declined, in the file or by an answer, is not proposed", () => {
+    const declined = { ...found, now: { ...found.now, setup: [] } };
+    expect(planSetup(declined, {})).toMatchObject({ setup: null });
+    expect(planSetup(found, { setup: "none" })).toMatchObject({ setup: null });
+    for (const plan of [planSetup(declined, {}), planSetup(found, { setup: "none" })])
+      expect(plan.edits.map(({ key }) => key.join("."))).toEqual(["agent", "impl.gate"]);
   });
 });
 
@@ -69,6 +83,7 @@ describe("guess gate", () => {
     [{ Makefile: "test := 1\ntested: x\n" }, null],
     [{ "pyproject.toml": '[dependency-groups]\ndev = ["pytest>=8"]\n' }, "python3 -m pytest -q"],
     [{ "pyproject.toml": "[tool.pytest.ini_options]\n", "uv.lock": "x" }, "uv run pytest -q"],
+    [{ "pytest.ini": "[pytest]\n", "requirements.txt": "pytest\n" }, ".venv/bin/python -m pytest -q"],
     [{ "pyproject.toml": "[project]\n" }, null],
     [{ "tox.ini": "[tox]" }, "tox"],
     [{ "Cargo.toml": "[package]" }, "cargo test"],

@@ -7,6 +7,7 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { fileKind, readRegularFile, writeDurable } from "@holdfast/platform/files";
 import type { ObservedAgent } from "../../check-agents.ts";
 import { configTemplate } from "../../config/config-template.ts";
+import { type GuessedCommand, VENV_PYTHON, guessSetup, readerOf } from "../../config/detect-setup.ts";
 import type { ConfigEdit } from "../../config/edit-config.ts";
 import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
@@ -21,7 +22,7 @@ export const spec = {
   name: "setup",
   summary: "find your agent and forge, and write the config file",
   details: [
-    "Looks for installed agents, a forge login and the command that tests this project, and writes what it found to holdfast.config.yaml. At a terminal it asks which agent to use and which command must succeed. Every question has a flag, and --yes accepts the proposals. Without a terminal and without --yes it shows the file and writes nothing (exit status 2).",
+    "Looks for installed agents, a forge login, the command that installs this project's dependencies and the command that tests it, and writes what it found to holdfast.config.yaml. At a terminal it asks which agent and which commands to use. Every question has a flag, and --yes accepts the proposals. Without a terminal and without --yes it shows the file and writes nothing (exit status 2).",
     "An existing file keeps its other settings and its comments. A setting of the file is changed only by a flag.",
     "Holdfast also works without a config file. --defaults writes one that explains every setting.",
   ],
@@ -42,6 +43,11 @@ export const spec = {
       about: "where issues and pull requests are; auto detects it from the remote",
       choices: ["auto", "github", "gitlab", "local", "none"],
     },
+    setup: {
+      type: "text",
+      value: "CMD",
+      about: 'a shell command that makes a fresh worktree usable, such as "npm ci", or none',
+    },
     gate: { type: "text", value: "CMD", about: 'a shell command that must succeed, such as "npm test", or none' },
     defaults: {
       type: "boolean",
@@ -55,7 +61,7 @@ export const spec = {
     { line: "holdfast setup --defaults --dry-run", about: "print every setting with its default" },
     { line: 'holdfast setup --yes --agent claude:opus --gate "make check"', about: "without questions, in a script" },
   ],
-  json: '{"path", "written": true | false, "changed": true | false, "text", "agent", "gate", "forge": {"name", "location", "login", "fix"} or null, "agents": [{"name", "installed", "version", "problem", "hint"}]}; with --defaults {"path", "written", "text"}.',
+  json: '{"path", "written": true | false, "changed": true | false, "text", "agent", "setup", "gate", "forge": {"name", "location", "login", "fix"} or null, "agents": [{"name", "installed", "version", "problem", "hint"}]}; with --defaults {"path", "written", "text"}.',
 } as const satisfies CommandSpec;
 
 type SetupInput = Input<(typeof spec)["flags"]>;
@@ -97,6 +103,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
       changed,
       text,
       agent: plan.agent,
+      setup: plan.setup,
       gate: plan.gate,
       forge: found.forge,
       agents: found.agents.map(({ name, probe }) => ({ name, ...probe })),
@@ -115,7 +122,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
 
 /** Writes a file that explains every setting. Detects and asks nothing. */
 function writeDefaults(shell: Shell, input: SetupInput, path: string): Exit {
-  const other = (["agent", "impl-model", "review-model", "forge", "gate"] as const).find(
+  const other = (["agent", "impl-model", "review-model", "forge", "setup", "gate"] as const).find(
     (flag) => input.text(flag) !== undefined,
   );
   if (other !== undefined)
@@ -199,6 +206,7 @@ async function readFlags(input: SetupInput): Promise<Chosen> {
     implModel: agentOf("impl-model"),
     reviewModel: agentOf("review-model"),
     forge: FORGES.find((kind) => kind === input.text("forge")),
+    setup: input.text("setup"),
     gate: input.text("gate"),
   };
 }
@@ -218,7 +226,9 @@ async function observe(shell: Shell, root: string, kind: Chosen["forge"]): Promi
       env: { ...shell.env },
     }),
   ]);
-  return { agents, forge, gate: guessGate((name) => textOf(join(root, name))), now: work };
+  const read = readerOf(root);
+  const now = { ...work, setup: config.settings.workspace.setup };
+  return { agents, forge, setup: guessSetup(read), gate: guessGate(read), now };
 }
 
 /** Asks only for what no flag has answered, and for agents only if there is a choice. */
@@ -231,10 +241,14 @@ async function ask(shell: Shell, found: Found, typed: Chosen): Promise<Chosen> {
     typed.agent === undefined && ready.length > 1
       ? await shell.ask(`Which agent (${ready.join(", ")}, or provider:model)?`, proposed.agent ?? "")
       : typed.agent;
+  const setup =
+    typed.setup === undefined && proposed.setup !== null
+      ? await shell.ask("Command that makes a fresh worktree usable, or none?", proposed.setup)
+      : typed.setup;
   const gate = typed.gate ?? (await shell.ask("Command that must succeed, or none?", proposed.gate ?? "none"));
   const named = modelOf("agent", agent);
   if (named !== undefined) checkAgentName(splitAgent(named).provider);
-  return { ...typed, agent: named, gate };
+  return { ...typed, agent: named, setup, gate };
 }
 
 async function mayWrite(
@@ -284,9 +298,13 @@ function usage(message: string, hint: string): HoldfastError {
 export interface Found {
   readonly agents: readonly ObservedAgent[];
   readonly forge: ObservedForge | null;
-  readonly gate: GuessedGate | null;
+  readonly setup: GuessedCommand | null;
+  readonly gate: GuessedCommand | null;
   /** The settings in force; what the file already sets is kept. */
-  readonly now: Pick<WorkSettings, "agent" | "models" | "impl" | "forge">;
+  readonly now: Pick<WorkSettings, "agent" | "models" | "impl" | "forge"> & {
+    /** null: not configured. */
+    readonly setup: readonly string[] | null;
+  };
 }
 
 /** Values from flags or answers; undefined: not chosen. */
@@ -295,12 +313,15 @@ interface Chosen {
   readonly implModel?: string | undefined;
   readonly reviewModel?: string | undefined;
   readonly forge?: WorkSettings["forge"]["kind"] | undefined;
+  /** "none": no set-up. */
+  readonly setup?: string | undefined;
   /** "none": no gate. */
   readonly gate?: string | undefined;
 }
 
 interface SetupPlan {
   readonly agent: string | null;
+  readonly setup: string | null;
   readonly gate: string | null;
   readonly forge: string;
   /** Only edits that change something. */
@@ -312,17 +333,26 @@ export function planSetup(found: Found, chosen: Chosen): SetupPlan {
   const { now } = found;
   const agent = chosen.agent ?? now.agent ?? readyAgents(found.agents)[0] ?? null;
   const gate = chosen.gate ?? now.impl.gate ?? found.gate?.command ?? null;
+  const isSetUp = now.setup?.join(" && ") ?? null;
+  const setup = chosen.setup ?? isSetUp ?? found.setup?.command ?? null;
   const wanted: readonly (readonly [string, string | null | undefined, string | null])[] = [
     ["agent", agent, now.agent],
     ["models.impl", chosen.implModel, now.models.impl],
     ["models.review", chosen.reviewModel, now.models.review],
     ["forge.kind", chosen.forge, now.forge.kind],
+    ["workspace.setup", setup === "none" ? null : setup, isSetUp],
     ["impl.gate", gate === "none" ? null : gate, now.impl.gate],
   ];
   const edits = wanted.flatMap(([key, value, before]) =>
     value === null || value === undefined || value === before ? [] : [{ key: key.split("."), value }],
   );
-  return { agent, gate: gate === "none" ? now.impl.gate : gate, forge: chosen.forge ?? now.forge.kind, edits };
+  return {
+    agent,
+    setup: (setup === "none" ? isSetUp : setup) || null,
+    gate: gate === "none" ? now.impl.gate : gate,
+    forge: chosen.forge ?? now.forge.kind,
+    edits,
+  };
 }
 
 /** In the order in which they are offered. */
@@ -330,18 +360,12 @@ function readyAgents(agents: readonly ObservedAgent[]): readonly string[] {
   return agents.filter(({ probe }) => probe.installed && probe.problem === null).map(({ name }) => name);
 }
 
-interface GuessedGate {
-  readonly command: string;
-  /** The file and entry that the guess is based on. */
-  readonly why: string;
-}
-
 /** Guesses the project's test command from its files; null: no file names one. `read` returns "" for a missing file. */
-export function guessGate(read: (name: string) => string): GuessedGate | null {
+export function guessGate(read: (name: string) => string): GuessedCommand | null {
   return ofPackage(read) ?? ofMakefile(read) ?? ofPython(read) ?? ofOthers(read);
 }
 
-function ofPackage(read: (name: string) => string): GuessedGate | null {
+function ofPackage(read: (name: string) => string): GuessedCommand | null {
   const script = asText(asRecord(parse(read("package.json"))["scripts"])["test"]);
   // The placeholder of `npm init`, which always fails.
   if (script === "" || script.includes("no test specified")) return null;
@@ -355,20 +379,21 @@ const LOCKS: readonly (readonly [string, string])[] = [
   ["bun.lock", "bun run"],
 ];
 
-function ofMakefile(read: (name: string) => string): GuessedGate | null {
+function ofMakefile(read: (name: string) => string): GuessedCommand | null {
   const targets = ["test", "check"].filter((name) => new RegExp(`^${name}\\s*:(?!=)`, "m").test(read("Makefile")));
   const [target] = targets;
   return target === undefined ? null : { command: `make ${target}`, why: `the Makefile has a target ${target}` };
 }
 
-function ofPython(read: (name: string) => string): GuessedGate | null {
+function ofPython(read: (name: string) => string): GuessedCommand | null {
   const isTested = /\bpytest\b/.test(read("pyproject.toml")) || read("pytest.ini") !== "";
   if (!isTested) return read("tox.ini") === "" ? null : { command: "tox", why: "there is a tox.ini" };
-  const command = read("uv.lock") === "" ? "python3 -m pytest -q" : "uv run pytest -q";
+  const python = read("requirements.txt") === "" ? "python3" : VENV_PYTHON;
+  const command = read("uv.lock") === "" ? `${python} -m pytest -q` : "uv run pytest -q";
   return { command, why: "pytest is set up here" };
 }
 
-function ofOthers(read: (name: string) => string): GuessedGate | null {
+function ofOthers(read: (name: string) => string): GuessedCommand | null {
   if (read("Cargo.toml") !== "") return { command: "cargo test", why: "there is a Cargo.toml" };
   return read("go.mod") === "" ? null : { command: "go test ./...", why: "there is a go.mod" };
 }
@@ -386,6 +411,7 @@ function foundText(found: Found, plan: SetupPlan, page: Page): string {
   const lines: readonly (readonly [string, string])[] = [
     ["agent", agentLine(found, plan)],
     ["forge", forgeLine(found)],
+    ["set-up", setupLine(found, plan)],
     ["gate", gateLine(found, plan)],
   ];
   const room = Number.isFinite(page.width) ? page.width - LEFT : 1000;
@@ -396,7 +422,7 @@ function foundText(found: Found, plan: SetupPlan, page: Page): string {
   return `${text.join("\n")}\n`;
 }
 
-const LEFT = 7;
+const LEFT = 8;
 
 function agentLine({ agents }: Found, { agent }: SetupPlan): string {
   if (agent === null) return "none is ready; `holdfast agents` shows what each needs";
@@ -410,6 +436,12 @@ function forgeLine({ forge }: Found): string {
   if (forge === null) return "none detected from the remote: no issues and no pull requests";
   if (forge.fix !== null) return `${forge.name}, ${forge.location}: no login. ${forge.fix}`;
   return `${forge.name}, ${forge.location}${forge.login === null ? "" : `, through ${forge.login}`}`;
+}
+
+function setupLine({ setup, now }: Found, plan: SetupPlan): string {
+  if (plan.setup === null) return "none detected; --setup sets the command";
+  if (plan.setup === now.setup?.join(" && ")) return `${plan.setup} (from the config)`;
+  return plan.setup === setup?.command ? `${plan.setup} (${setup.why})` : plan.setup;
 }
 
 function gateLine({ gate, now }: Found, plan: SetupPlan): string {

@@ -8,6 +8,8 @@ test("the names of variables are wrapped at 80 columns; a command stays whole", 
   const text = usesText(
     {
       agents: [{ role: "impl", agent: "claude", argv, env }],
+      setup: null,
+      copy: [],
       gate: null,
       checks: [],
       hooks: "none",

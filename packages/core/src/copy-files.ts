@@ -1,0 +1,126 @@
+// Copies files that git ignores, such as `.env`, from the main checkout into the worktree of a run (`workspace.copy`).
+
+import { globSync, lstatSync, statSync } from "node:fs";
+import { dirname, isAbsolute, join, sep } from "node:path";
+import type { Outputs } from "@holdfast/platform/outputs";
+import { fileKind, readRegularFile } from "@holdfast/platform/files";
+import { sha256 } from "./json.ts";
+import type { Workspace } from "./workspace.ts";
+
+/** Whether a user may name this in `workspace.copy`: a path or pattern below the checkout, and not in git's own directory. */
+export function isCopyPattern(pattern: string): boolean {
+  const segments = pattern.split("/");
+  const isPlain = segments.every((name) => name !== "" && name !== "." && name !== ".." && !/[\0\\]/.test(name));
+  return isPlain && !isAbsolute(pattern) && segments[0]?.toLowerCase() !== ".git";
+}
+
+/** What an earlier copy did: digests of the sources, by path. */
+export type Copied = Readonly<Record<string, string>>;
+
+export interface CopyResult {
+  readonly copied: Copied;
+  /** Paths that were written now. */
+  readonly written: readonly string[];
+  /** What the user should know: files that were not copied, and why. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Copies each file that is new, changed in the checkout, or gone from the worktree, with its mode. A file that git does not
+ * ignore in the worktree is not copied: it would reach commits and checkpoints. Links are never followed.
+ */
+export async function copyIgnoredFiles(params: {
+  /** The main checkout. */
+  readonly from: string;
+  readonly workspace: Pick<Workspace, "root" | "notIgnored">;
+  readonly outputs: Pick<Outputs, "write">;
+  readonly patterns: readonly string[];
+  readonly before: Copied;
+}): Promise<CopyResult> {
+  const { from, workspace, outputs, before } = params;
+  const { paths: named, problems } = findSources(from, params.patterns);
+  // The branch of a run may bring a link to a folder outside of the worktree.
+  const isLinked = (path: string): boolean => isBehindLink(workspace.root, dirname(path));
+  const paths = named.filter((path) => !isLinked(path));
+  for (const path of named.filter(isLinked))
+    problems.push(`${path} is not copied: its folder in the worktree is a link`);
+  const shown = new Set(await workspace.notIgnored(paths));
+  const copied: Record<string, string> = {};
+  const written: string[] = [];
+  for (const path of paths) {
+    if (shown.has(path)) {
+      problems.push(`${path} is not copied: git does not ignore it, so commits would contain it. Add it to .gitignore`);
+      continue;
+    }
+    const file = readRegularFile({ path: join(from, path), maxBytes: MAX_BYTES });
+    if (file.kind !== "read") {
+      if (file.kind === "refused") problems.push(`${path} is not copied: ${file.why}`);
+      continue;
+    }
+    const permissions = statSync(join(from, path)).mode & 0o777;
+    const digest = sha256(`${permissions.toString(8)}\n${sha256(file.bytes)}`).slice(0, 16);
+    if (before[path] !== digest || fileKind(join(workspace.root, path)) === "absent") {
+      await outputs.write(path, file.bytes, permissions);
+      written.push(path);
+    }
+    copied[path] = digest;
+  }
+  return { copied, written, problems };
+}
+
+/** The variables that files to copy assign, as in `.env` files, so that their secrets can be masked. */
+export function readCopiedVariables(from: string, patterns: readonly string[]): Readonly<Record<string, string>> {
+  const values = new Map<string, string[]>();
+  for (const path of findSources(from, patterns).paths) {
+    const file = readRegularFile({ path: join(from, path), maxBytes: MAX_BYTES });
+    if (file.kind !== "read") continue;
+    for (const [, name = "", value = ""] of file.bytes.toString("utf8").matchAll(ASSIGNMENT)) {
+      const plain = value.trim().replace(/^(["'])(.*)\1$/, "$2");
+      if (plain !== "") values.set(name, [...(values.get(name) ?? []), plain]);
+    }
+  }
+  // A value of several lines is masked line by line, so that two files may assign the same name.
+  return Object.fromEntries([...values].map(([name, all]) => [name, all.join("\n")]));
+}
+
+const ASSIGNMENT = /^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w{0,200})[ \t]*=(.*)$/gm;
+const MAX_BYTES = 16 * 1024 * 1024;
+const MAX_FILES = 1000;
+
+function findSources(
+  root: string,
+  patterns: readonly string[],
+): { readonly paths: readonly string[]; readonly problems: string[] } {
+  const problems: string[] = [];
+  const found = new Set<string>();
+  for (const pattern of patterns) {
+    const matches = matchesOf(root, pattern);
+    if (matches.length === 0 && !/[*?[{]/.test(pattern))
+      problems.push(`${pattern} is not in ${root}, so it is not copied`);
+    for (const path of matches) {
+      if (isBehindLink(root, path)) problems.push(`${path} is not copied: it is a link or behind one`);
+      else if (fileKind(join(root, path)) === "file") found.add(path);
+    }
+  }
+  if (found.size > MAX_FILES) problems.push(`workspace.copy matches ${found.size} files; only ${MAX_FILES} are copied`);
+  return { paths: [...found].toSorted().slice(0, MAX_FILES), problems };
+}
+
+function matchesOf(root: string, pattern: string): readonly string[] {
+  // A literal name may contain characters that a pattern cannot.
+  if (!/[*?[{]/.test(pattern)) return fileKind(join(root, pattern)) === "absent" ? [] : [pattern];
+  return globSync(pattern, { cwd: root, exclude: (name) => SKIPPED.has(name) })
+    .map((path) => path.replaceAll(sep, "/"))
+    .filter(isCopyPattern);
+}
+
+const SKIPPED: ReadonlySet<string> = new Set([".git", "node_modules"]);
+
+/** A link could lead out of the checkout, to files that the user did not name. */
+function isBehindLink(root: string, path: string): boolean {
+  const segments = path.split("/");
+  return segments.some(
+    (_, at) =>
+      lstatSync(join(root, ...segments.slice(0, at + 1)), { throwIfNoEntry: false })?.isSymbolicLink() === true,
+  );
+}
