@@ -270,7 +270,7 @@ function nameOf(tool: JsonRecord): string {
  * git's own files.
  */
 export function createWorktreeFiles(cwd: string): WorktreeFiles {
-  const root = realpathSync(cwd);
+  const root = realpathSync.native(cwd);
   const locate = (path: string): Target => {
     if (!isAbsolute(path)) return { kind: "refused", why: "the path is not absolute" };
     const real = realTarget(path);
@@ -329,7 +329,7 @@ type Target = { readonly kind: "inside"; readonly real: string } | Refused;
 /** The path that a write would reach: the real path of the existing part plus the remaining names. */
 function realTarget(path: string): string {
   try {
-    return realpathSync(path);
+    return realpathSync.native(path);
   } catch (error) {
     // A write would follow a link to a path that does not exist yet.
     if (!isAbsent(error) || isLink(path) || dirname(path) === path) return sep;

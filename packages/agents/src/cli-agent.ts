@@ -496,7 +496,7 @@ export function unwrapLauncher(
   inner: (script: string) => readonly [string, ...string[]] | null,
 ): readonly [string, ...string[]] {
   try {
-    return inner(realpathSync(found)) ?? [found];
+    return inner(realpathSync.native(found)) ?? [found];
   } catch {
     return [found];
   }

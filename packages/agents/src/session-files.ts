@@ -152,7 +152,7 @@ export function listNames(folder: string): readonly string[] {
 /** Most agents identify worktrees by their real paths. */
 export function realPathOf(path: string): string {
   try {
-    return realpathSync(path);
+    return realpathSync.native(path);
   } catch {
     return path;
   }

@@ -53,7 +53,7 @@ export function readSourceFiles(path: string, cwd: string): SourceFiles {
     });
   if (stat.isDirectory()) return readDirectory(path, absolute);
   const { beside } = readBeside([dirname(absolute)], dirname(absolute), dirname(path));
-  return { kind: "file", path, file: readExternalFile(path, realpathSync(absolute)), beside };
+  return { kind: "file", path, file: readExternalFile(path, realpathSync.native(absolute)), beside };
 }
 
 /** State and memory of loops: the files of `LOOP_FILES` above each checkpoint directory of a loop. */

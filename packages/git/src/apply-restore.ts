@@ -39,7 +39,7 @@ export async function applyRestore(worktree: WorktreeContext, plan: RestorePlan)
   placeFiles(worktree.root, placements, seen, { paths, apply: () => respellPaths(worktree, spelling) });
   // Git takes a name from its index, so the index comes after the files: a resumed restore then still sees the old name.
   await respellIndex(worktree, respellings);
-  if (placements.length + respellings.length > 0) await syncFileSystem(worktree.root);
+  if (placements.length + respellings.length > 0) await syncFileSystem(worktree.root, { scratch: scratch.folder });
   const tree = await verifyRestore(worktree, plan);
   const removed = new Set(changes.filter(({ change }) => change.kind === "remove").map(({ path }) => path));
   const touched = new Set([...changes.map(({ path }) => path), ...paths]);

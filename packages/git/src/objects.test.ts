@@ -4,14 +4,16 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  readdirSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { startWorkspace } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { syncFileSystem } from "./objects.ts";
@@ -46,6 +48,23 @@ describe.runIf(process.platform === "linux")("syncing a file system", () => {
     const asked = fakeSync(`echo "sync: invalid option -- 'f'" >&2; exit 1`);
     await syncFileSystem("/invalid option/usage");
     expect(asked()).toEqual(["sync -f /invalid option/usage", "sync "]);
+  });
+
+  test("on macOS the drive is flushed too, by a new file that does not stay", async () => {
+    const folder = scratchDirectory(onTestFinished);
+    const scratch = scratchDirectory(onTestFinished);
+    const asked = fakeSync("exit 0");
+    const probe = await open(folder, "r");
+    const synced: number[] = [];
+    const sync = vi.spyOn(Object.getPrototypeOf(probe), "sync").mockImplementation(async function (this: FileHandle) {
+      synced.push((await this.stat()).size, readdirSync(scratch).length);
+    });
+    onTestFinished(() => sync.mockRestore());
+    await probe.close();
+    await syncFileSystem(folder, { platform: "darwin", scratch });
+    expect(asked()).toEqual(["sync "]);
+    expect(synced).toEqual([1, 1, statSync(folder).size, 0]);
+    expect([readdirSync(folder), readdirSync(scratch)]).toEqual([[], []]);
   });
 
   test("objects on another disk are synced with the rest", async (context) => {

@@ -2,7 +2,7 @@
 
 import { createHash, hash, randomBytes } from "node:crypto";
 import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
-import { chmod, mkdir, open, readdir, rename, stat } from "node:fs/promises";
+import { chmod, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createInflate, deflateSync, inflateSync } from "node:zlib";
@@ -215,14 +215,48 @@ export function missingCommit(commit: string): HoldfastError {
  * When this returns, all earlier writes to the file system of this path survive a power cut. Syncing single files is
  * not enough. Git syncs no directories, and objects that another git wrote may never have been synced.
  */
-export async function syncFileSystem(path: string): Promise<void> {
-  if (process.platform === "win32") return;
-  const one = process.platform === "linux" ? await sync(["-f", path]) : undefined;
+export async function syncFileSystem(path: string, options: SyncOptions = {}): Promise<void> {
+  const { platform = process.platform, scratch = path } = options;
+  if (platform === "win32") return;
+  const one = platform === "linux" ? await sync(["-f", path]) : undefined;
   if (one?.code === 0) return;
   // Plain `sync` never fails, even if the disk does. It may replace only a `sync` that does not support the option -f.
   if (one !== undefined && !UNKNOWN_OPTION.test(one.stderr.replaceAll(path, ""))) throw failed(path, one.stderr);
   const all = await sync([]);
   if (all.code !== 0) throw failed(path, all.stderr);
+  if (platform === "darwin") await flushDrive(path, scratch);
+}
+
+interface SyncOptions {
+  readonly platform?: NodeJS.Platform;
+  /** A directory of ours for a temporary file; default the path itself. */
+  readonly scratch?: string;
+}
+
+/**
+ * On macOS `sync` hands everything to the drive, and only F_FULLFSYNC makes the drive write its cache. Node's fsync uses it.
+ * A new file is synced, because a clean one may be skipped, and then the directory, as git does with `fsyncMethod=batch`.
+ */
+async function flushDrive(path: string, scratch: string): Promise<void> {
+  const [target, own] = await Promise.all([stat(path), stat(scratch)]);
+  const file = join(target.dev === own.dev ? scratch : path, `.tmp-sync-${randomBytes(6).toString("hex")}`);
+  try {
+    const fresh = await open(file, "wx", 0o600);
+    try {
+      await fresh.write("\n");
+      await fresh.sync();
+    } finally {
+      await fresh.close();
+    }
+  } finally {
+    await rm(file, { force: true });
+  }
+  const folder = await open(path, "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
 }
 
 const UNKNOWN_OPTION = /(?:invalid|unrecognized|unknown|illegal) option|^usage:/im;
@@ -232,8 +266,8 @@ function sync(args: readonly string[]): Promise<ProcessResult> {
 }
 
 /** Syncs refs and objects. The user may have moved the objects to another disk. */
-export async function syncRepository({ commonDir, objectDirectory }: Repository): Promise<void> {
-  await syncFileSystem(commonDir);
+export async function syncRepository({ commonDir, objectDirectory, home }: Repository): Promise<void> {
+  await syncFileSystem(commonDir, { scratch: home });
   const [own, objects] = await Promise.all([stat(commonDir), stat(objectDirectory)]);
   if (own.dev !== objects.dev) await syncFileSystem(objectDirectory);
 }

@@ -303,7 +303,7 @@ async function moveFiles(
   const folders = changes.filter(({ from }) => from === null).map(({ path }) => parentOf(path));
   const spelling = { files, folders: worktree.folds ? folders : [], isAmbiguous: findAmbiguousFolders(target) };
   placeFiles(worktree.root, placements, seen, { paths: files, apply: () => respellPaths(worktree, spelling) });
-  await syncFileSystem(worktree.root);
+  await syncFileSystem(worktree.root, { scratch: scratch.folder });
 }
 
 function describe({ path, from, to }: TreeChange): Parameters<typeof findObstacles>[0]["changes"][number] {

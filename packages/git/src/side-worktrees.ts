@@ -144,7 +144,7 @@ async function fill(repository: Repository, record: WorktreeRecord, target: Targ
   await workspace.applyRestore(await workspace.planRestore({ from, to }));
   await makeLinkFolders(repository, record.path, target.tree);
   await replaceIndex(worktree, target.head);
-  await syncFileSystem(record.path);
+  await syncFileSystem(record.path, { scratch: worktree.home });
   await rm(join(record.gitDir, UNFINISHED_FILE));
 }
 

@@ -291,7 +291,7 @@ async function fill(
   await removeEntryLocks(record.gitDir);
   const args = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
   await git.output({ args, env: { ...(await disableFilters(repository)), ...env } });
-  await syncFileSystem(record.path);
+  await syncFileSystem(record.path, { scratch: record.gitDir });
   await rm(join(record.gitDir, UNFINISHED_FILE));
 }
 

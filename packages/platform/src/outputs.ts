@@ -74,9 +74,9 @@ type Directory = { readonly kind: "absent" | "outside" } | { readonly kind: "ins
 
 /** Links are followed only if they lead to a directory inside the worktree. */
 function existingDirectory(root: string, segments: readonly string[]): Directory {
-  const home = realpathSync(root);
+  const home = realpathSync.native(root);
   try {
-    const path = realpathSync(join(home, ...segments));
+    const path = realpathSync.native(join(home, ...segments));
     if (path !== home && !path.startsWith(home + sep)) return { kind: "outside" };
     return lstatSync(path).isDirectory() ? { kind: "inside", path } : { kind: "absent" };
   } catch (error) {

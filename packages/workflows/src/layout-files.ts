@@ -51,7 +51,7 @@ export class LayoutFiles {
   open(path: string, { own }: { readonly own: number }): void {
     const parts = path.split("/");
     makeDurableDirectory(this.root, 0o755);
-    let place = realpathSync(this.root);
+    let place = realpathSync.native(this.root);
     for (const [depth, part] of parts.entries()) {
       const next = join(place, part);
       const found = lstatSync(next, { throwIfNoEntry: false });
@@ -130,10 +130,10 @@ export class LayoutFiles {
   }
 
   #inside(link: string): string {
-    const home = realpathSync(this.root);
+    const home = realpathSync.native(this.root);
     let place: string;
     try {
-      place = realpathSync(link);
+      place = realpathSync.native(link);
     } catch {
       throw inTheWay(link, "is a link that leads nowhere");
     }
@@ -192,10 +192,10 @@ export function resolveInside(root: string, relative: string): string {
 export function assertInside(root: string, place: string): void {
   // A root that does not exist yet contains no links.
   if (statSync(root, { throwIfNoEntry: false }) === undefined) return;
-  const home = realpathSync(root);
+  const home = realpathSync.native(root);
   let there = place;
   while (statSync(there, { throwIfNoEntry: false }) === undefined && dirname(there) !== there) there = dirname(there);
-  const real = realpathSync(there);
+  const real = realpathSync.native(there);
   if (real === home || real.startsWith(home + sep)) return;
   throw new HoldfastError({
     code: "IO_FAILED",

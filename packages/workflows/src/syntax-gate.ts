@@ -213,11 +213,11 @@ function readableFile(params: { readonly root: string; readonly path: string }):
   const isPlain = !isAbsolute(path) && !path.split("/").includes("..") && !path.includes("\0") && path !== "";
   if (!isPlain) return { kind: "skip", why: "it is not a path in the worktree" };
   try {
-    const home = realpathSync(params.root);
+    const home = realpathSync.native(params.root);
     const whole = join(home, path);
     const stat = lstatSync(whole, { throwIfNoEntry: false });
     if (stat === undefined) return { kind: "skip", why: "it is not there any more" };
-    const folder = realpathSync(dirname(whole));
+    const folder = realpathSync.native(dirname(whole));
     if (folder !== home && !folder.startsWith(home + sep))
       return { kind: "skip", why: "it lies behind a link that leads out of the worktree" };
     // The link's target is checked under its own name, or is not a file of this worktree.

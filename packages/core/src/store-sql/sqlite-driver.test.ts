@@ -45,6 +45,11 @@ test("a connection has the required settings, and one without them is refused", 
   const settings = ["journal_mode", "synchronous", "page_size", "trusted_schema", "fullfsync", "auto_vacuum"];
   expect(settings.map((name) => connection.pragma(name))).toEqual(["wal", 2, 4096, 0, 1, 2]);
   checkDurability(connection, path);
+  for (const name of ["fullfsync", "checkpoint_fullfsync"]) {
+    connection.db.exec(`PRAGMA ${name} = OFF`);
+    expect(() => checkDurability(connection, path)).toThrow(`${name} is off`);
+    connection.db.exec(`PRAGMA ${name} = ON`);
+  }
   connection.db.exec("PRAGMA synchronous = NORMAL");
   expect(() => checkDurability(connection, path)).toThrow(expect.objectContaining({ code: "STORE_UNSAFE" }));
   connection.db.exec("PRAGMA synchronous = FULL; PRAGMA journal_mode = DELETE");

@@ -115,10 +115,11 @@ function setDurability(db: DatabaseSync): void {
 export function checkDurability(connection: Connection, location: string): void {
   const mode = connection.pragma("journal_mode");
   const synchronous = connection.pragma("synchronous");
-  if (mode === "wal" && synchronous === 2) return;
+  const flush = ["fullfsync", "checkpoint_fullfsync"].find((name) => connection.pragma(name) !== 1);
+  if (mode === "wal" && synchronous === 2 && flush === undefined) return;
   throw new HoldfastError({
     code: "STORE_UNSAFE",
-    message: `SQLite would not keep what it acknowledges in ${location}: journal_mode is ${String(mode)}, synchronous is ${String(synchronous)}`,
+    message: `SQLite would not keep what it acknowledges in ${location}: journal_mode is ${String(mode)}, synchronous is ${String(synchronous)}${flush === undefined ? "" : `, ${flush} is off`}`,
     hint: "Put the store on a local file system that supports shared memory (not a network share).",
     data: { location, mode, synchronous },
   });

@@ -1,4 +1,6 @@
 import { execFile } from "node:child_process";
+import { mkdir, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { GOOD, workSuite } from "@holdfast/test-support/cli-repositories";
@@ -23,6 +25,34 @@ describe("the remote is used, whatever is checked out here", () => {
     const done = await place.run("run", "1", "--no-review", "--agent", agent);
     expect(done.status, done.stdout + done.stderr).toBe(0);
     expect(await place.git("ls-remote", place.remote, "refs/heads/holdfast/issue-1")).not.toBe("");
+  });
+
+  test("a repository and a temporary folder reached through links, as /tmp is on macOS", async () => {
+    const place = await work.begin();
+    const parent = dirname(place.clone);
+    const link = `${parent}-link`;
+    await symlink(parent, link);
+    await mkdir(join(parent, "tmp"));
+    const shop = join(link, "shop");
+    const env = { TMPDIR: join(link, "tmp"), PWD: shop };
+    const linked = (...args: readonly string[]) => place.holdfast.run(args, { cwd: shop, env });
+    const agent = await place.agent([{ ...GOOD, fail: { cause: "auth", message: "no key", times: 1 } }]);
+    expect(await linked("run", "1", "--no-review", "--agent", agent)).toMatchObject({ status: 4 });
+    const statuses = await Promise.all([
+      linked("status", "1"),
+      place.run("status", "1"),
+      place.run("--cwd", shop, "status", "1"),
+    ]);
+    expect(statuses.map(({ status }) => status)).toEqual([0, 0, 0]);
+    expect(new Set(statuses.map(({ stdout }) => stdout)).size, statuses.map(({ stdout }) => stdout).join()).toBe(1);
+    await place.agent([GOOD]);
+    const done = await linked("resume", "1");
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    for (const restore of [linked, place.run]) {
+      const restored = await restore("restore", "issue-1@2", "--yes");
+      expect(restored.status, restored.stdout + restored.stderr).toBe(0);
+    }
+    expect((await place.json("list")).runs).toHaveLength(1);
   });
 
   test("a bare repository", async () => {

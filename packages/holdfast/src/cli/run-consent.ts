@@ -198,7 +198,7 @@ function decodeEscapes(literal: string): string {
 /** The files that a literal may mean in this file. A relative path may lead out of the repository, a bare name may not. */
 function resolverOf(file: string, root: string): (literal: string) => readonly string[] {
   const require = createRequire(file);
-  const roots = [root, realpathSync(root)];
+  const roots = [root, realpathSync.native(root)];
   const isOwn = (path: string): boolean =>
     !path.includes(`${sep}node_modules${sep}`) && roots.some((folder) => path.startsWith(folder + sep));
   const resolved = (name: string): readonly string[] => {

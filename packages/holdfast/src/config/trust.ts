@@ -74,10 +74,10 @@ function trustDirectory(env: Env): string {
 
 /** The key of a consent: the git directory that all worktrees share. Reads only files and does not start git. */
 export function trustKey(root: string): string {
-  const real = realpathSync(root);
+  const real = realpathSync.native(root);
   const dot = join(real, ".git");
   const stat = statSync(dot, { throwIfNoEntry: false });
-  if (stat?.isDirectory() === true) return realpathSync(dot);
+  if (stat?.isDirectory() === true) return realpathSync.native(dot);
   if (stat?.isFile() !== true) return real;
   // A worktree's `.git` file points at its git directory. That directory must point back, otherwise the file is not one
   // of its worktrees.
@@ -85,8 +85,8 @@ export function trustKey(root: string): string {
   if (named === undefined) return real;
   const own = resolve(real, named);
   try {
-    if (realpathSync(readFileSync(join(own, "gitdir"), "utf8").trim()) !== realpathSync(dot)) return real;
-    return realpathSync(resolve(own, readFileSync(join(own, "commondir"), "utf8").trim()));
+    if (realpathSync.native(readFileSync(join(own, "gitdir"), "utf8").trim()) !== realpathSync.native(dot)) return real;
+    return realpathSync.native(resolve(own, readFileSync(join(own, "commondir"), "utf8").trim()));
   } catch {
     return real;
   }

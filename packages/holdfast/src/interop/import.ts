@@ -196,7 +196,7 @@ async function worktreeOf(
 
 function realPath(path: string): string | null {
   try {
-    return realpathSync(path);
+    return realpathSync.native(path);
   } catch {
     return null;
   }
