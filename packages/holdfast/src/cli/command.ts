@@ -59,6 +59,8 @@ export interface CommandSpec {
   /** Whether the command accepts `-- PATH…`. */
   readonly paths?: true;
   readonly flags: Flags;
+  /** Names that other tools or older versions have as flags, each with the config key that takes its place. */
+  readonly configFlags?: Readonly<Record<string, string>>;
   /** The flags under headings, for the help text. A command with few flags has none. */
   readonly flagGroups?: Readonly<Record<string, readonly string[]>>;
   readonly examples: readonly Example[];

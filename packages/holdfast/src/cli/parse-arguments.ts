@@ -112,13 +112,13 @@ interface OptionToken {
 }
 
 function flagValue(params: {
-  readonly spec: Pick<CommandSpec, "name">;
+  readonly spec: Pick<CommandSpec, "name" | "configFlags">;
   readonly known: Flags;
   readonly token: OptionToken;
 }): string | true {
   const { token, known, spec } = params;
   const flag = Object.hasOwn(known, token.name) ? known[token.name] : undefined;
-  if (flag === undefined) throw unknownFlag({ command: spec.name, typed: token.rawName, known });
+  if (flag === undefined) throw unknownFlag({ spec, typed: token.rawName, known });
   if (flag.type === "boolean") {
     if (token.value === undefined) return true;
     throw usage(spec.name, `${token.rawName} takes no value, but "${token.value}" was given`);
@@ -165,17 +165,20 @@ function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, o
 }
 
 function unknownFlag(params: {
-  readonly command: string;
+  readonly spec: Pick<CommandSpec, "name" | "configFlags">;
   readonly typed: string;
   readonly known: Flags;
 }): HoldfastError {
-  const [guess] = nearest(params.typed.replace(/^-+/, ""), Object.keys(params.known));
-  const command = params.command === "" ? "holdfast" : `holdfast ${params.command}`;
-  return usage(
-    params.command,
-    `There is no flag ${params.typed} in ${command}`,
-    guess === undefined ? undefined : `Did you mean --${guess}?`,
-  );
+  const { name, configFlags = {} } = params.spec;
+  const typed = params.typed.replace(/^-+/, "");
+  const [guess] = nearest(typed, Object.keys(params.known));
+  const hint = Object.hasOwn(configFlags, typed)
+    ? `Set ${configFlags[typed]} in holdfast.config.yaml instead; see docs/config.md.`
+    : guess === undefined
+      ? undefined
+      : `Did you mean --${guess}?`;
+  const command = name === "" ? "holdfast" : `holdfast ${name}`;
+  return usage(name, `There is no flag ${params.typed} in ${command}`, hint);
 }
 
 function badChoice(params: {

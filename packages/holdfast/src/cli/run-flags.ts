@@ -6,19 +6,7 @@ import type { CommandSpec } from "./command.ts";
 
 /** Flags that only some workflows have. Other workflows must reject them instead of ignoring them. */
 const CRUNCH = ["target", "max-parallel", "model"];
-const RALPH = [
-  "until",
-  "until-timeout",
-  "no-first-check",
-  "max",
-  "attempts",
-  "memory",
-  "memory-policy",
-  "on-stuck",
-  "skill",
-  "flow",
-  "pr",
-];
+const RALPH = ["until", "no-first-check", "max", "attempts", "on-stuck", "skill", "flow", "pr"];
 const BOTH = ["type"];
 const IMPL = ["plan"];
 
@@ -31,7 +19,7 @@ export const runSpec = {
     "--workflow crunch takes the issue through the phases enrich, ready, implementing, e2e, docs and ready-to-merge. A team of agents works on each phase, and the issue's `state:` label shows it. --target stops at a phase, and `holdfast resume RUN --target PHASE` continues. See docs/crunch.md; `holdfast config --crunch` prints the team and its tasks.",
     "--workflow ralph is a loop: an agent works, the --until command checks the result, and the lessons go into the next prompt. It ends when the check succeeds, after --max iterations, or when it makes no progress; the files of the best iteration stay. It needs no issue and no forge: `--task` runs on its own branch. An issue ends in a pull request, a task only with --pr. See docs/ralph.md.",
     `Agents are named as provider:model, or by the provider alone for its default model. The providers: ${AGENT_LIST}; \`holdfast agents\` shows which are ready, \`holdfast setup\` writes one into the config.`,
-    "Flags override holdfast.config.yaml; see `holdfast config`. Exit status: 0 done, 1 failed, 4 needs a decision, 5 another process runs it, 7 waiting.",
+    "Flags override holdfast.config.yaml; see `holdfast config`. The file also has the rare settings that have no flag: docs/config.md. Exit status: 0 done, 1 failed, 4 needs a decision, 5 another process runs it, 7 waiting.",
   ],
   operands: [{ name: "ISSUE", about: "number of the issue", required: false, completes: "nothing" }],
   consent: "works",
@@ -64,24 +52,6 @@ export const runSpec = {
     "review-model": { type: "text", value: "MODEL", about: "the agent for reviewing" },
     "max-iterations": { type: "text", value: "N", about: "implementation attempts before the run fails (10)" },
     "max-reviews": { type: "text", value: "N", about: "reviews before the run continues without a passed one (8)" },
-    "max-pr-attempts": { type: "text", value: "N", about: "failed pull request attempts before the run fails (6)" },
-    "max-rebases": { type: "text", value: "N", about: "rebases before the run fails (3)" },
-    "max-parse-failures": {
-      type: "text",
-      value: "N",
-      about: "consecutive iterations with files that do not parse before the run fails (3)",
-    },
-    "max-review-failures": {
-      type: "text",
-      value: "N",
-      about: "consecutive failed reviews without a new best score before the run fails (4)",
-    },
-    "max-stuck": {
-      type: "text",
-      value: "N",
-      about: "consecutive iterations without progress before the run fails (3)",
-    },
-    "max-simplifications": { type: "text", value: "N", about: "failed simplifications before the step is skipped (3)" },
     target: { type: "text", value: "PHASE", about: "the phase to stop at (ready-to-merge)" },
     type: {
       type: "text",
@@ -100,20 +70,12 @@ export const runSpec = {
       value: "CMD",
       about: "the shell command that succeeds when the work is done; repeatable",
     },
-    "until-timeout": { type: "text", value: "TIME", about: "time limit of that command (10m)" },
     "no-first-check": { type: "boolean", about: "do not run that command before the first iteration" },
     max: { type: "text", value: "N", about: "iterations at most (200)" },
     attempts: {
       type: "text",
       value: "N",
       about: "attempts of each step of a flow, a skill or a single task (3)",
-    },
-    memory: { type: "text", value: "N", about: "how many reflections go into the next prompt, 1 to 10 (3)" },
-    "memory-policy": {
-      type: "text",
-      value: "POLICY",
-      about: "which reflection is dropped first (fifo)",
-      choices: ["fifo", "recency", "relevance_weighted"],
     },
     "on-stuck": {
       type: "text",
@@ -177,23 +139,21 @@ export const runSpec = {
     issue: { type: "text", short: "i", value: "N", about: "", instead: "the number alone" },
     input: { type: "text", value: "TEXT", about: "", instead: "--task" },
   },
+  configFlags: {
+    "max-pr-attempts": "impl.limits.prAttempts",
+    "max-rebases": "impl.limits.rebases",
+    "max-parse-failures": "impl.limits.parseFailures",
+    "max-review-failures": "impl.limits.reviewFailures",
+    "max-stuck": "impl.limits.stuck",
+    "max-simplifications": "impl.limits.simplifications",
+    memory: "ralph.memory",
+    "memory-policy": "ralph.memoryPolicy",
+    "until-timeout": "ralph.untilTimeout",
+  },
   flagGroups: {
     "What to do": ["task", "plan", "workflow", "base", "resume", "again", "dry-run"],
     Agents: ["agent", "impl-model", "review-model", "yolo", "no-yolo"],
-    Limits: [
-      "max-iterations",
-      "max-reviews",
-      "max-pr-attempts",
-      "max-rebases",
-      "max-parse-failures",
-      "max-review-failures",
-      "max-stuck",
-      "max-simplifications",
-      "max-tokens",
-      "max-cost",
-      "max-time",
-      "max-total-time",
-    ],
+    Limits: ["max-iterations", "max-reviews", "max-tokens", "max-cost", "max-time", "max-total-time"],
     "Checks and pull request": ["gate", "review", "no-review", "simplify", "draft", "wait-for-ci", "ignore-reviews"],
     "Waiting and background": ["wait", "priority", "max-loops", "force", "detach"],
     Recording: ["mode", "seed"],
@@ -225,12 +185,6 @@ const NOT_OF_RALPH: Partial<Readonly<Record<keyof RunFlags, string>>> = {
   "impl-model": "Its agent is --agent.",
   "review-model": "It has no reviews: its check is --until.",
   "max-reviews": "It has no reviews: its limit is --max.",
-  "max-pr-attempts": "Its limit is --max.",
-  "max-rebases": "Its limit is --max.",
-  "max-parse-failures": "Its limit is --max.",
-  "max-review-failures": "It has no reviews: its limit is --max.",
-  "max-stuck": "Set ralph.detection in the config.",
-  "max-simplifications": "Its limit is --max.",
   review: "It has no reviews: its check is --until.",
   "no-review": "It has no reviews: its check is --until.",
   simplify: "Write it into the task.",

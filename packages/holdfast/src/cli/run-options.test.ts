@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { defaultImplOptions, parseImplOptions } from "@holdfast/workflows/impl/options";
 import { parseRalphOptions } from "@holdfast/workflows/ralph/options";
-import { DEFAULT_WORK, mergeWork } from "../config/work-settings.ts";
+import { DEFAULT_WORK, mergeWork, workEntries } from "../config/work-settings.ts";
 import { parseArguments } from "./parse-arguments.ts";
 import { runSpec } from "./run-flags.ts";
 import { deprecatedFlags, readRalphFiles, readRequest } from "./run-options.ts";
@@ -57,6 +58,33 @@ describe("read request", () => {
         limit: { tokens: null, microUsd: 9, milliseconds: 9 },
       });
     });
+
+    test("impl's rare limits come from the config, and its defaults are those of the workflow", () => {
+      expect(parseImplOptions(request("42").options).options.limits).toEqual(defaultImplOptions.limits);
+      const limits = { prAttempts: 1, rebases: 0, parseFailures: 2, reviewFailures: 5, stuck: 7, simplifications: 0 };
+      const { options } = readRequest(input("42"), mergeWork({ impl: { limits } }, "/", null));
+      expect(parseImplOptions(options).options.limits).toEqual({
+        prAttempts: 1,
+        rebases: 0,
+        parseStreak: 2,
+        reviewStreak: 5,
+        stuck: 7,
+        simplifications: 0,
+      });
+    });
+
+    test.each(Object.entries(runSpec.configFlags))(
+      "--%s is refused with the config key %s, which exists",
+      (flag, key) => {
+        expect(() => request("42", `--${flag}`, "1")).toThrow(
+          expect.objectContaining({
+            code: "USAGE",
+            hint: expect.stringContaining(`Set ${key} in holdfast.config.yaml`),
+          }),
+        );
+        expect(workEntries(DEFAULT_WORK).map(([name]) => name)).toContain(key);
+      },
+    );
 
     test("--agent replaces the models of the config, and each model flag beats it for its role", () => {
       const settings = {
@@ -172,21 +200,20 @@ describe("read ralph options", () => {
 
   describe("options of the ralph workflow", () => {
     test("every flag reaches its option", () => {
-      const flags =
-        "--until lint --until-timeout 5m --no-first-check --max 7 --attempts 2 --memory 5 --memory-policy recency --on-stuck ask --pr --draft --base dev --yolo";
+      const flags = "--until lint --no-first-check --max 7 --attempts 2 --on-stuck ask --pr --draft --base dev --yolo";
       expect(request(...LOOP, ...flags.split(" "))).toMatchObject({
         workflow: "ralph",
         work: { kind: "task", text: "Fix it" },
         options: {
           workflowType: "ralph_loop",
           until: [
-            { command: "make test", timeoutMs: 300_000 },
-            { command: "lint", timeoutMs: 300_000 },
+            { command: "make test", timeoutMs: 600_000 },
+            { command: "lint", timeoutMs: 600_000 },
           ],
           firstCheck: false,
           maxIterations: 7,
           attempts: 2,
-          memory: { capacity: 5, policy: "recency" },
+          memory: { capacity: 3, policy: "fifo" },
           onStuck: "ask",
           pullRequest: true,
           draft: true,
@@ -198,10 +225,18 @@ describe("read ralph options", () => {
     test("an issue ends in a pull request, a task does not; the config has the rest", () => {
       expect(request("42", "--until", "true").options).toMatchObject({ pullRequest: true, maxIterations: 200 });
       expect(request(...LOOP).options).toMatchObject({ pullRequest: false });
-      const configured = { ...DEFAULT_WORK, ralph: { ...DEFAULT_WORK.ralph, until: ["make"], maxIterations: 9 } };
-      expect(readRequest(input("--task", "x"), configured).options).toMatchObject({
-        until: [{ command: "make" }],
+      const file = {
+        until: ["make"],
         maxIterations: 9,
+        untilTimeout: 300_000,
+        memory: 5,
+        memoryPolicy: "recency",
+      } as const;
+      const configured = mergeWork({ ralph: { ...file, until: ["make"] } }, "/", null);
+      expect(readRequest(input("--task", "x"), configured).options).toMatchObject({
+        until: [{ command: "make", timeoutMs: 300_000 }],
+        maxIterations: 9,
+        memory: { capacity: 5, policy: "recency" },
       });
     });
     test("thresholds of detection and quality come from the config, and omitted ones keep their default", () => {
@@ -250,7 +285,6 @@ describe("read ralph options", () => {
       [[...LOOP, "--type", "flow_command"], /needs a flow/],
       [["--skill", "a.md", "--flow", "b.md"], /Both --skill and --flow/],
       [["--skill", "a.md", "--type", "agent_task"], /does not go with --skill/],
-      [[...LOOP, "--until-timeout", "soon"], /--until-timeout cannot be "soon"/],
       [[...LOOP, "--gate", "make"], /--gate is not a flag of the ralph workflow/],
       [[...LOOP, "--target", "docs"], /--target is a flag of the crunch workflow/],
     ])("%j is refused", (words, message) => {

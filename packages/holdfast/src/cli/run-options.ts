@@ -80,7 +80,7 @@ function readOptions(input: OptionsInput, settings: WorkSettings): JsonObject {
     maxIterations: countOf("max-iterations", renamed(input, "max-iterations", "max-iter")) ?? impl.maxIterations,
     maxReviews: countOf("max-reviews", input.text("max-reviews")) ?? impl.maxReviews,
     onMaxReviews: impl.onMaxReviews,
-    limits: Object.assign({}, ...COUNTED_LIMITS.map(([flag, name]) => given(name, countOf(flag, input.text(flag))))),
+    limits: limitsOf(impl.limits),
     review: reviewOf(input) ?? impl.review,
     simplify: input.on("enable-simp") || on("simplify", impl.simplify),
     yolo: readYolo(input, impl.yolo),
@@ -138,25 +138,33 @@ export function deprecatedFlags(input: RunInput): readonly string[] {
   return target === undefined ? spellings : [...spellings, `-t ${target} is deprecated: use --target ${target}`];
 }
 
-/** Flags of impl's limits that have no setting, with the names of the options. */
-const COUNTED_LIMITS = [
-  ["max-pr-attempts", "prAttempts"],
-  ["max-rebases", "rebases"],
-  ["max-parse-failures", "parseStreak"],
-  ["max-review-failures", "reviewStreak"],
-  ["max-stuck", "stuck"],
-  ["max-simplifications", "simplifications"],
+/** The settings of impl's rare limits, by the names of the options. */
+function limitsOf({ parseFailures, reviewFailures, ...limits }: ImplSettings["limits"]): JsonObject {
+  return { ...limits, parseStreak: parseFailures, reviewStreak: reviewFailures };
+}
+
+/** Limits that `resume` and `run --resume` can raise. */
+const COMMON_LIMITS = ["max", "max-iterations", "max-reviews"] as const;
+
+/** Limits that only `resume` can raise; a new run has them from the config. */
+export const RARE_LIMITS = [
+  "max-pr-attempts",
+  "max-rebases",
+  "max-parse-failures",
+  "max-review-failures",
+  "max-stuck",
+  "max-simplifications",
 ] as const;
 
-type LimitFlag = "target" | "max" | "max-iterations" | "max-reviews" | (typeof COUNTED_LIMITS)[number][0];
-
 /** Limits of the run's workflow that were typed for a resume, by the name of their flag. */
-export function readWorkflowLimits(input: {
-  text(name: LimitFlag): string | undefined;
-  texts(name: "until"): readonly string[];
-}): JsonObject {
-  const flags = ["max", "max-iterations", "max-reviews", ...COUNTED_LIMITS.map(([flag]) => flag)] as const;
-  const counts = flags.map((flag) => given(flag, countOf(flag, input.text(flag))));
+export function readWorkflowLimits<Rare extends (typeof RARE_LIMITS)[number] = never>(
+  input: {
+    text(name: "target" | (typeof COMMON_LIMITS)[number] | Rare): string | undefined;
+    texts(name: "until"): readonly string[];
+  },
+  rare: readonly Rare[] = [],
+): JsonObject {
+  const counts = [...COMMON_LIMITS, ...rare].map((flag) => given(flag, countOf(flag, input.text(flag))));
   const until = input.texts("until");
   if (until.some((command) => command.trim() === "")) throw emptyCheck();
   return Object.assign({}, given("target", input.text("target")), until.length === 0 ? {} : { until }, ...counts);
@@ -319,7 +327,6 @@ function readRalphOptions(input: RunInput, settings: WorkSettings, work: Work): 
   const max = input.text("max") ?? input.text("max-iterations");
   if (input.text("max") !== undefined && input.text("max-iterations") !== undefined)
     throw usage("Both --max and --max-iterations were given", "They mean the same: remove one of them.");
-  const memory = input.text("memory");
   const attempts = input.text("attempts");
   return {
     ...loopSettings(settings),
@@ -327,10 +334,6 @@ function readRalphOptions(input: RunInput, settings: WorkSettings, work: Work): 
     until: readChecks(input, ralph),
     ...(max === undefined ? {} : { maxIterations: atLeastOne("max", max) }),
     ...(attempts === undefined ? {} : { attempts: atLeastOne("attempts", attempts) }),
-    memory: {
-      capacity: memory === undefined ? ralph.memory : atLeastOne("memory", memory),
-      policy: input.text("memory-policy") ?? ralph.memoryPolicy,
-    },
     onStuck: input.text("on-stuck") ?? ralph.onStuck,
     firstCheck: !input.on("no-first-check") && ralph.firstCheck,
     pullRequest: work.kind === "issue" || input.on("pr"),
@@ -419,9 +422,6 @@ const TYPES: readonly string[] = ["ralph_loop", "flow_command", "skill_execution
 
 function readChecks(input: RunInput, ralph: WorkSettings["ralph"]): readonly JsonObject[] {
   const typed = input.texts("until");
-  const time = input.text("until-timeout");
-  const timeoutMs = time === undefined ? ralph.untilTimeoutMs : milliseconds(time);
-  if (timeoutMs === undefined) throw usage(`--until-timeout cannot be "${time}"`, "Give a duration such as 10m.");
   const commands = typed.length > 0 ? typed : ralph.until;
   if (commands.some((command) => command.trim() === "")) throw emptyCheck();
   if (commands.length === 0 && typeOf(input) === "ralph_loop")
@@ -429,7 +429,7 @@ function readChecks(input: RunInput, ralph: WorkSettings["ralph"]): readonly Jso
       "A loop needs a check: --until is missing",
       'Give a command that succeeds when the work is done: --until "npm test". For a single task: --type agent_task.',
     );
-  return commands.map((command) => ({ command, timeoutMs }));
+  return commands.map((command) => ({ command, timeoutMs: ralph.untilTimeoutMs }));
 }
 
 function emptyCheck(): HoldfastError {

@@ -94,6 +94,15 @@ impl:
   maxReviews: ${value("impl.maxReviews")}
   # After that many failed reviews: proceed (to the pull request) or fatal.
   onMaxReviews: ${value("impl.onMaxReviews")}
+  # More limits. prAttempts, rebases and simplifications count failures in the whole run. parseFailures, reviewFailures and
+  # stuck count consecutive iterations: files that do not parse, reviews without a new best score, no change at all.
+  limits:
+    prAttempts: ${value("impl.limits.prAttempts")}
+    rebases: ${value("impl.limits.rebases")}
+    parseFailures: ${value("impl.limits.parseFailures")}
+    reviewFailures: ${value("impl.limits.reviewFailures")}
+    stuck: ${value("impl.limits.stuck")}
+    simplifications: ${value("impl.limits.simplifications")}
   # Let an agent review each implementation, and add a step that simplifies the result.
   review: ${value("impl.review")}
   simplify: ${value("impl.simplify")}

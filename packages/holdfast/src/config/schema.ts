@@ -227,6 +227,16 @@ export const configSchema = z.strictObject({
       maxIterations: z.optional(count(1)),
       maxReviews: z.optional(count(1)),
       onMaxReviews: z.optional(choice(["proceed", "fatal"])),
+      limits: z.optional(
+        z.strictObject({
+          prAttempts: z.optional(count(1)),
+          rebases: z.optional(count(0)),
+          parseFailures: z.optional(count(1)),
+          reviewFailures: z.optional(count(1)),
+          stuck: z.optional(count(1)),
+          simplifications: z.optional(count(0)),
+        }),
+      ),
       review: z.optional(yesOrNo()),
       simplify: z.optional(yesOrNo()),
       yolo: z.optional(yesOrNo()),

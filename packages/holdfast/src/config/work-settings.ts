@@ -71,6 +71,7 @@ export interface WorkSettings {
 export interface ImplSettings {
   readonly maxIterations: number;
   readonly maxReviews: number;
+  readonly limits: Readonly<Record<Limit, number>>;
   /** What happens after that many rejected reviews: open the pull request anyway, or fail. */
   readonly onMaxReviews: "proceed" | "fatal";
   readonly review: boolean;
@@ -109,6 +110,8 @@ interface RalphSettings {
   readonly tokensPerIteration: number | null;
 }
 
+const LIMITS = ["prAttempts", "rebases", "parseFailures", "reviewFailures", "stuck", "simplifications"] as const;
+type Limit = (typeof LIMITS)[number];
 const DIMENSIONS = ["faithful", "style", "docs", "cornerCases"] as const;
 type Dimension = (typeof DIMENSIONS)[number];
 const PROMPT_ROLES = ["impl", "review", "simplify", "rebase", "continue"] as const;
@@ -123,6 +126,7 @@ export const DEFAULT_WORK: WorkSettings = {
   impl: {
     maxIterations: 10,
     maxReviews: 8,
+    limits: { prAttempts: 6, rebases: 3, parseFailures: 3, reviewFailures: 4, stuck: 3, simplifications: 3 },
     onMaxReviews: "proceed",
     review: true,
     simplify: false,
@@ -198,6 +202,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
         rebase: promptOf("rebase"),
         continue: promptOf("continue"),
       },
+      limits: { ...DEFAULT_WORK.impl.limits, ...given(impl.limits ?? {}) },
       thresholds: { ...DEFAULT_WORK.impl.thresholds, ...given(impl.thresholds ?? {}) },
     },
     ralph: mergeRalph(values.ralph ?? {}),
@@ -253,6 +258,7 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["impl.maxIterations", impl.maxIterations],
     ["impl.maxReviews", impl.maxReviews],
     ["impl.onMaxReviews", impl.onMaxReviews],
+    ...LIMITS.map((name) => [`impl.limits.${name}`, impl.limits[name]] as const),
     ["impl.review", impl.review],
     ["impl.simplify", impl.simplify],
     ["impl.yolo", impl.yolo],

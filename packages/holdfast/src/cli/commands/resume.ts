@@ -30,6 +30,7 @@ import {
   readImportedRunOptions,
   readLimits,
   readSession,
+  RARE_LIMITS,
   readWorkflowLimits,
 } from "../run-options.ts";
 import { planUses, usesText } from "../run-plan.ts";
@@ -170,7 +171,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const chosen = address === undefined ? undefined : await holdfast.resolve(address);
   const id = await runOf(holdfast, typed?.split("@")[0], chosen?.run);
   const backTo = from ?? address;
-  const limits = readWorkflowLimits(input);
+  const limits = readWorkflowLimits(input, RARE_LIMITS);
   const pending = await holdfast.work.isPendingImport({ run: id, limits });
   if (input.on("force") && backTo === undefined) await refuseForcedEnd(await holdfast.run(id));
   const found =

@@ -331,14 +331,16 @@ describe("work", () => {
     test("a limit that ended it is named with its flag, and run --resume with a higher one continues", async () => {
       const place = await work.begin();
       const agent = await place.agent([{ when: { role: "impl" }, reply: "I do not know" }]);
-      const start = ["run", "1", "--no-review", "--agent", agent, "--max-stuck", "1"];
+      const removed = await place.run("run", "1", "--no-review", "--agent", agent, "--max-stuck", "1");
+      expect(removed).toMatchObject({ status: 2, stderr: expect.stringContaining("Set impl.limits.stuck in") });
+      const start = ["run", "1", "--no-review", "--agent", agent, "--max-iterations", "1"];
       expect(await place.run(...start)).toMatchObject({ status: 1 });
-      const hint = "holdfast resume issue-1 --max-stuck N";
+      const hint = "holdfast resume issue-1 --max-iterations N";
       expect(await place.run("resume", "1")).toMatchObject({ status: 1, stderr: expect.stringContaining(hint) });
       await place.agent([GOOD]);
-      expect(await place.run("resume", "1", "--max-stuck", "1")).toMatchObject({ status: 2 });
+      expect(await place.run("resume", "1", "--max-iterations", "1")).toMatchObject({ status: 2 });
       expect(await place.run("resume", "1", "--max", "9")).toMatchObject({ status: 2 });
-      const again = await place.run("run", "1", "--resume", "--max-stuck", "3");
+      const again = await place.run("run", "1", "--resume", "--max-iterations", "3");
       expect(again.status, again.stdout + again.stderr).toBe(0);
       expect((await place.json("status", "1")).run.status.kind).toBe("done");
     });
