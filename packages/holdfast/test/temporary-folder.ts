@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -15,7 +15,7 @@ export function useMemory(): void {
   if (process.env["TMPDIR"] !== undefined || !hasRoom()) return;
   for (const name of readdirSync(MEMORY)) {
     const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1];
-    if (pid !== undefined && !existsSync(`/proc/${pid}`)) clear(join(MEMORY, name));
+    if (pid !== undefined && isGone(Number(pid))) clear(join(MEMORY, name));
   }
   const folder = mkdtempSync(join(MEMORY, `${PREFIX}${process.pid}-`));
   // As the system's own: some tests act as another user.
@@ -34,6 +34,16 @@ export function keepCompiledCode(): void {
   chmodSync(folder, 0o1777);
   process.env["NODE_COMPILE_CACHE"] = folder;
   process.on("exit", () => clear(folder));
+}
+
+/** Asks by a signal: a run in a namespace without /proc must not remove the files of a live one. */
+export function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "ESRCH";
+  }
 }
 
 function hasRoom(): boolean {

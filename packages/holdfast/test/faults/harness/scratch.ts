@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isGone } from "../../temporary-folder.ts";
 
 const MEMORY = "/dev/shm";
 const ENOUGH = 1 << 30;
@@ -60,7 +61,7 @@ function mountsBelow(folder: string): readonly string[] {
 function clearLeftovers(base: string): void {
   for (const name of readdirSync(base)) {
     const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1];
-    if (pid !== undefined && !existsSync(`/proc/${pid}`)) clear(join(base, name));
+    if (pid !== undefined && isGone(Number(pid))) clear(join(base, name));
   }
 }
 
