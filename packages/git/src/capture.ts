@@ -174,10 +174,21 @@ async function listChanged(git: Git): Promise<RawPath[]> {
   return splitRecords(await git.output({ args: ["diff-files", "--name-only", "--ignore-submodules=all", "-z"] }));
 }
 
-async function listOthers(git: Git, options: CaptureOptions): Promise<RawPath[]> {
+async function listOthers(git: Git, options: CaptureOptions): Promise<readonly RawPath[]> {
   const rules = options.includeIgnored ? [] : ["--exclude-standard"];
-  return splitRecords(await git.output({ args: ["ls-files", "--others", ...rules, "-z"] }));
+  const listed = splitRecords(await git.output({ args: ["ls-files", "--others", ...rules, "-z"] }));
+  return listed.filter((path) => !isSystemFile(path));
 }
+
+/**
+ * True for files that macOS writes into any folder: the view of a folder, or attributes of a file on a disk that cannot
+ * store them. Untracked ones are left out, because a restore must not compete with the Finder for them.
+ */
+export function isSystemFile(path: RawPath, platform: NodeJS.Platform = process.platform): boolean {
+  return platform === "darwin" && SYSTEM_FILE.test(path);
+}
+
+const SYSTEM_FILE = /(?:^|\/)(?:\.DS_Store|\._[^/]*)$/;
 
 /**
  * Leaves out files that git tracks under another spelling. Git lists them if its own settings do not fit the file system;

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { readWorktree, startWorkspace } from "@holdfast/test-support/git/repository";
 
 describe("a restore refuses, with nothing changed,", () => {
@@ -263,4 +263,20 @@ describe("a restore refuses, with nothing changed,", () => {
     rmSync(repo.path(`.git/objects/${unread.slice(0, 2)}/${unread.slice(2)}`));
     await expect(workspace.planRestore({ from, to: plane })).resolves.toMatchObject({ changes: [{ path: "a" }] });
   });
+});
+
+test("on macOS, untracked files of the Finder are in no snapshot, and a snapshot that has one does not touch it", async () => {
+  const { repo, snapshot, workspace } = await startWorkspace({ a: "1" });
+  repo.write("dir/.DS_Store", "view");
+  repo.write("._a", "attributes");
+  const fromLinux = await snapshot();
+  repo.write("a", "2");
+  const platform = process.platform;
+  onTestFinished(() => void Object.defineProperty(process, "platform", { value: platform }));
+  Object.defineProperty(process, "platform", { value: "darwin" });
+  const from = await workspace.look({ at: "2026-01-02T03:04:05Z" });
+  expect(repo.git("ls-tree", "-r", "--name-only", from.tree)).toBe("a\n");
+  const plan = await workspace.planRestore({ from, to: fromLinux });
+  expect(plan).toMatchObject({ changes: [{ kind: "write", path: "a" }], blocked: [] });
+  expect(plan.untouched.map(({ path }) => path)).toEqual(["._a", "dir/.DS_Store"]);
 });

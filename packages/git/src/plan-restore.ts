@@ -10,7 +10,7 @@ import type { FileChange, PreviewSnapshot, RestorePlan, Untouched } from "@holdf
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type PathState, absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
-import { type CaptureOptions, type WorktreeContext } from "./capture.ts";
+import { type CaptureOptions, type WorktreeContext, isSystemFile } from "./capture.ts";
 import { type FoldedChanges, foldChanges, listEntries } from "./fold-changes.ts";
 import { type Respelling, createNameKey, foldName } from "./folded-names.ts";
 import { areComplete, hasTree, hasSnapshot } from "./objects.ts";
@@ -272,6 +272,8 @@ function decideRestore(facts: RestoreFacts, inspector: RestoreInspector): Restor
     } else if (repository !== undefined || to?.mode === LINK_MODE) leave(change, NESTED);
     // A path in the current snapshot that is absent on disk is outside the sparse checkout and is left so.
     else if (from !== null && inspector.found(path).kind === "absent") leave(change, { reason: "sparse", bytes: null });
+    // A snapshot of another system may hold such a file.
+    else if (from === null && isSystemFile(path)) leave(change, { reason: "ignored", bytes: null });
     else if (removes && inScope(path, nestedThen)) leave(change, NESTED);
     else if (removes && then !== undefined) leave(change, { reason: then.reason, bytes: then.bytes });
     else if (removes && facts.ignored.has(path)) leave(change, { reason: "ignored", bytes: null });

@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
+import { unsafeFileSystem } from "@holdfast/platform/file-system";
 import { makeDurableDirectory, syncDirectory } from "@holdfast/platform/files";
 import { type ProcessIdentity, isSameKernel, processIdentity, randomId } from "@holdfast/platform/identity";
 import type { Store } from "../store.ts";
@@ -187,6 +188,18 @@ function keepQuietly(layout: Layout): string | null {
   }
 }
 
+/** Only before a store is made: one that exists holds work, and must open. */
+function refuseUnsafeFileSystem(location: string): void {
+  const type = unsafeFileSystem(location);
+  if (type === null) return;
+  throw new HoldfastError({
+    code: "STORE_UNSAFE",
+    message: `${location} is on ${type}, whose locks and flushes do not protect a store`,
+    hint: "Clone the repository to a local disk (on WSL: into the Linux file system) and run the command there.",
+    data: { location, type },
+  });
+}
+
 /**
  * Makes a store in this order: directory, database with its tables, high-water mark, marker; each is durable before the next. A crash in between
  * leaves a database without marker and without runs, which the next opening completes.
@@ -197,7 +210,10 @@ async function openForWriting(
 ): Promise<Driver> {
   const { marker, busyMs } = params;
   // The marker is written last: where it is, the directory lasts.
-  if (marker === null) makeDurableDirectory(layout.directory);
+  if (marker === null) {
+    refuseUnsafeFileSystem(layout.directory);
+    makeDurableDirectory(layout.directory);
+  }
   createDatabaseFile(layout);
   const writer = await patiently(() => connect(layout.database, "write"), busyMs);
   try {
