@@ -1,6 +1,6 @@
 // Agent logs as files in a directory, one folder a run.
 import { closeSync, constants, createReadStream, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 import type { AgentCallKey, AgentLog, AgentLogFile, AgentLogs, ResultFile } from "./agent-log.ts";
@@ -16,6 +16,7 @@ export function createAgentLogFiles(directory: string, maxBytes = MAX_BYTES): Ag
     result: (call) => openResult(join(directory, call.run, `${nameOf(call)}.answer`)),
     openConsole: (run) => openConsole(join(directory, run)),
     list: (run) => listLogs(join(directory, run)),
+    remove: (run) => rm(join(directory, run), { recursive: true, force: true }),
     read: ({ path }, start) => readLines(path, start),
   };
 }

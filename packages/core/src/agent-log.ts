@@ -18,6 +18,8 @@ export interface AgentLogs {
   openConsole(run: string): { readonly path: string; readonly fd: number };
   /** In the order of the calls; empty for a run that called no agent. */
   list(run: string): Promise<readonly AgentLogFile[]>;
+  /** Removes all logs of a run. */
+  remove(run: string): Promise<void>;
   /** Whole lines from the byte `start` on, and the byte at which to continue. An incomplete last line is left for the next read. */
   read(log: AgentLogFile, start: number): Promise<{ readonly lines: readonly string[]; readonly next: number }>;
 }
@@ -57,6 +59,7 @@ export const NO_LOGS: AgentLogs = {
     });
   },
   list: () => Promise.resolve([]),
+  remove: () => Promise.resolve(),
   read: (_log, start) => Promise.resolve({ lines: [], next: start }),
 };
 

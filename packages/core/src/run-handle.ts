@@ -20,6 +20,7 @@ import {
   changedSince,
   planRestore,
 } from "./restore.ts";
+import { refuseRemoved } from "./remove-run.ts";
 import type { RollbackChoice } from "./rollback.ts";
 import { type Run, type RunSummary, isEnded, parseAddress } from "./run.ts";
 import { type RestorePlane, type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
@@ -354,8 +355,9 @@ function checkPlan(call: string, given: object, member: string): void {
 export async function runById(adapters: CoreAdapters, id: string): Promise<RunSummary> {
   const { run: named } = parseAddress(id);
   const run = named === null ? undefined : await adapters.store.getRun(named);
-  if (run !== undefined) return run;
-  throw await noSuchRun(adapters, id);
+  if (run === undefined) throw await noSuchRun(adapters, id);
+  await refuseRemoved(adapters.store, run.id);
+  return run;
 }
 
 /**
@@ -369,6 +371,7 @@ export async function resolveRun(
 ): Promise<RunSummary> {
   const named = address === undefined ? null : parseRunAddress(address).run;
   const exact = named === null || address?.startsWith("#") === true ? undefined : await adapters.store.getRun(named);
+  if (exact !== undefined) await refuseRemoved(adapters.store, exact.id);
   if (named !== null) return exact ?? (await findByIssueOrPrefix(adapters, named));
   const runs = await adapters.store.listRuns();
   const own = here === undefined ? [] : runsHere(runs, here);

@@ -40,6 +40,17 @@ export interface Workspaces {
    */
   remove(params: { readonly run: string; readonly force?: boolean }): Promise<void>;
 
+  /** What a run has in the repository, and what of it would be lost with it. `branch` is used if it has no worktree. */
+  inspectRun(params: { readonly run: string; readonly branch: string | null }): Promise<RunRemains>;
+  /**
+   * Removes the run's worktrees, its refs, and its branch if the branch is below holdfast/. Asks nothing. A repeated call completes an
+   * interrupted one. CONFLICT: the branch is not at `tip` any more.
+   */
+  removeRun(params: {
+    readonly run: string;
+    readonly branch: { readonly name: string; readonly tip: string } | null;
+  }): Promise<void>;
+
   /**
    * The current state of the user's main checkout. Null when there is none besides the worktree at `runRoot`, or it cannot be read. Changes
    * nothing.
@@ -227,6 +238,22 @@ export interface SnapshotParams {
   readonly maxUntrackedBytes?: number;
   readonly includeIgnored?: boolean;
   readonly base?: string;
+}
+
+/** What a run has in a repository. */
+export interface RunRemains {
+  readonly worktree: string | null;
+  readonly sideWorktrees: readonly string[];
+  /** `own`: Holdfast created it, so it is removed with the run. */
+  readonly branch: { readonly name: string; readonly tip: string; readonly own: boolean } | null;
+  readonly refs: readonly string[];
+  /** Uncommitted files, and at most 100 commits that no other branch has. Ignored files do not count. */
+  readonly losses: {
+    readonly files: readonly string[];
+    readonly commits: readonly string[];
+    readonly operation: string | null;
+  };
+  readonly locked: boolean;
 }
 
 export type FileChange =

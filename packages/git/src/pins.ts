@@ -201,7 +201,17 @@ export async function removePins(repository: Repository, named: readonly string[
   }
   if (named.length === 0) return;
   const listed = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", NAMESPACE] });
-  const refs = planRemoval(listed.split("\n"), new Set(named));
+  await deleteRefs(repository, planRemoval(listed.split("\n"), new Set(named)));
+}
+
+/** All refs of a run: snapshots, heads, side worktrees, and kept work. */
+export async function listRunRefs(repository: Repository, run: string): Promise<readonly string[]> {
+  const listed = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", namespaceOf(run)] });
+  return listed.split("\n").filter((ref) => ref !== "");
+}
+
+/** Deletes these refs. The same call completes what a kill interrupted. */
+export async function deleteRefs(repository: Repository, refs: readonly string[]): Promise<void> {
   if (refs.length === 0) return;
   await withStaleFileCleanup(repository, { kind: "unpinning", refs }, async (env) => {
     const packed = await readPackedRefs(repository);

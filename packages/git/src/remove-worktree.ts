@@ -69,7 +69,7 @@ async function deleteFolder(path: string): Promise<void> {
 
 const MAX_NAMED = 100;
 
-async function findLosses(repository: Repository, record: WorktreeRecord): Promise<WorktreeLosses> {
+export async function findLosses(repository: Repository, record: WorktreeRecord): Promise<WorktreeLosses> {
   const { locked } = record;
   if (!record.exists)
     return { changed: [], untracked: [], ignored: [], nested: [], commits: [], operation: null, locked };

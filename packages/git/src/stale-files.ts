@@ -277,7 +277,9 @@ async function clearBranchLock(repository: Repository, created: CreatedWorktree,
  * that its holder only had to release it.
  */
 async function clearUnpinning(repository: Repository, refs: readonly string[], since: number): Promise<boolean> {
-  const locks = refs.filter((ref) => PIN.test(ref)).map((ref) => join(repository.commonDir, `${ref}.lock`));
+  const locks = refs
+    .filter((ref) => PIN.test(ref) || KEPT.test(ref) || OWN_BRANCH.test(ref))
+    .map((ref) => join(repository.commonDir, `${ref}.lock`));
   const packed = join(repository.commonDir, "packed-refs");
   const [lock = 0, draft = 0, replaced = 0] = await Promise.all(
     [`${packed}.lock`, `${packed}.new`, packed].map(changedAt),
@@ -301,6 +303,12 @@ async function changedAt(path: string): Promise<number | undefined> {
 
 /** Refs that only Holdfast creates and locks, and removes when nothing needs them. */
 export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?(?:-index[0-9a-f]?)?|(?:side|head)\/[0-9a-f]+)$/;
+
+/** Work that is kept until the user removes it, or the whole run. */
+const KEPT = /^refs\/holdfast\/[a-z0-9-]+\/kept\/[0-9a-f]+(?:-index[0-9a-f]?)?$/;
+
+/** A branch that only a run uses. */
+export const OWN_BRANCH = /^refs\/heads\/holdfast\/[a-z0-9-]+$/;
 
 /** An operation in the user's git directory that leaves files behind when git is killed. */
 export type GitOperation =

@@ -14,6 +14,7 @@ import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
 import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
 import { removeStaleOperations } from "./private-index.ts";
+import { inspectRun, removeRun } from "./remove-run.ts";
 import { removeWorktree } from "./remove-worktree.ts";
 import { type Repository, disableFilters, findCheckout, findRepository } from "./repository.ts";
 import { packRun, pinRun, readPackedTexts, unpackRun } from "./run-objects.ts";
@@ -74,6 +75,8 @@ function workspacesOf(repository: Repository, own: RegExp | null): Workspaces {
       });
     },
     remove: (params) => removeWorktree(repository, params),
+    inspectRun: (params) => inspectRun(repository, params),
+    removeRun: (params) => removeRun(repository, params),
     mainCheckout: (runRoot) => readMainCheckout(repository, runRoot, own),
     has: (files) => hasSnapshot(repository, files),
     async pin(params) {
@@ -172,7 +175,7 @@ async function readMainCheckout(
   const text = (output: Buffer): string => output.toString("utf8").trim();
   for (const line of text(refs.stdout).split("\n")) {
     const [ref = "", commit = ""] = line.split(" ");
-    if (ref !== "" && !OWN_BRANCH.test(ref)) state.set(ref, commit);
+    if (ref !== "" && !RUN_BRANCH.test(ref)) state.set(ref, commit);
   }
   const records = splitRecords(status.stdout);
   const heads = records.flatMap((record) => /^# branch\.(?:oid|head) (.*)$/s.exec(record)?.[1] ?? []);
@@ -213,7 +216,7 @@ const STATUS =
   );
 
 /** Branches of other runs, which change at the same time. */
-const OWN_BRANCH = /^refs\/heads\/holdfast\//;
+const RUN_BRANCH = /^refs\/heads\/holdfast\//;
 
 /** Matches the path after the fields of a changed, an unmerged or an untracked entry. */
 const PATH = /^(?:1(?: \S+){7}|u(?: \S+){9}|\?) (.+)$/s;

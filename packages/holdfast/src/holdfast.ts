@@ -14,6 +14,7 @@ import type { Graph } from "@holdfast/core/graph";
 import type { Json, JsonObject, JsonSafeObject } from "@holdfast/core/json";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import { checkArgument, checkOneOf, checkOptions } from "@holdfast/core/options";
+import { type RunRemoval, applyRunRemoval, planRunRemoval, readRunTombstone } from "@holdfast/core/remove-run";
 import type { RetentionPolicy } from "@holdfast/core/retention";
 import { RUN_ID, type Run, type RunSummary, type Work, isEnded, makeRunId, parseAddress } from "@holdfast/core/run";
 import { RunHandle, resolveCheckpoint, resolveRun, runById, runsHere } from "@holdfast/core/run-handle";
@@ -275,6 +276,37 @@ export class Holdfast implements AsyncDisposable {
     checkArgument("applyGc", "its plan", plan, "object");
     checkArgument("applyGc", "the plans of its plan", plan.plans, "list");
     return await applyGc(this.#adapters, plan);
+  }
+
+  /**
+   * What `removeRun` would remove, and why it would refuse. Also for a run whose removal was interrupted. Changes
+   * nothing.
+   */
+  async planRemoval(address: string): Promise<RunRemoval> {
+    checkArgument("planRemoval", "its address", address, "text");
+    const removed = RUN_ID.test(address) ? await readRunTombstone(this.store, address) : undefined;
+    const begun = removed === undefined ? undefined : await this.store.getRun(address);
+    const run = begun ?? (await this.resolveRun(address));
+    const { forge } = await this.work.adapters();
+    return await planRunRemoval(this.#adapters, { run, forge });
+  }
+
+  /** Removes a run with its worktrees, branch, refs, checkpoints and logs. NEEDS_DECISION if work would be lost, unless forced. */
+  async removeRun(
+    removal: RunRemoval,
+    options: { readonly by: string; readonly force?: boolean },
+  ): Promise<{ readonly freedBytes: number }> {
+    checkArgument("removeRun", "its plan", removal, "object");
+    checkOptions("removeRun", options, { by: "text", force: "flag" });
+    if (removal.reasons.length > 0 && options.force !== true) {
+      throw new HoldfastError({
+        code: "NEEDS_DECISION",
+        message: `${removal.run} is not removed: ${removal.reasons.join("; ")}`,
+        hint: `Nothing was removed. To remove it all the same: \`holdfast rm ${removal.run} --force\`.`,
+        data: { run: removal.run, reasons: removal.reasons },
+      });
+    }
+    return await applyRunRemoval(this.#adapters, removal, options.by);
   }
 
   /** Runs at most once a day, according to the store's own record; null if it was not due. */

@@ -11,6 +11,7 @@ import { isCopyPattern, readCopiedVariables } from "@holdfast/core/copy-files";
 import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-policy";
 import { createMasking } from "@holdfast/core/mask";
 import { type ArgumentKind, checkOneOf, checkOptions } from "@holdfast/core/options";
+import { hideRemoved } from "@holdfast/core/remove-run";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { ownerLiveness } from "@holdfast/core/store-sql/leases";
@@ -37,7 +38,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   try {
     const directory = storeDirectory(params, workspaces);
     const owns = workspaces !== null && directory === join(workspaces.commonDir, "holdfast");
-    const store =
+    const opened =
       params.pretend === true
         ? openMemoryStore({ clock: systemClock })
         : await openOwnStore(
@@ -45,6 +46,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
             { create: params.create ?? true, readOnly: params.readOnly ?? false },
             owns ? workspaces : null,
           );
+    const store = hideRemoved(opened);
     const root = params.worktrees;
     const adapters: CoreAdapters = {
       store,

@@ -2,6 +2,7 @@
  * Plans the start of a run: workflow, id, base branch, worktree and options. Nothing is created before the plan is
  * applied.
  */
+import { readRunTombstone } from "@holdfast/core/remove-run";
 import { basename, dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
@@ -118,14 +119,19 @@ async function planId(adapters: Adapters, request: StartRequest): Promise<BeginP
   const id = request.id ?? naming?.id ?? null;
   const nameOf = namesOf(request);
   // A chosen id names one run, so the others need not be read, unless `again` needs an id that is not taken.
-  const named = id === null || again ? null : await adapters.store.getRun(id);
-  return planBegin(named === null ? await adapters.store.listRuns() : named === undefined ? [] : [named], {
-    workflow: shape.name,
-    work,
-    again,
-    id,
-    nameOf: nameOf ?? (() => makeRunId({ work, random: adapters.random() })),
-  });
+  const named = id === null || again ? null : await findUsable(adapters, id);
+  const newName = nameOf ?? (() => makeRunId({ work, random: adapters.random() }));
+  const runs = named === null ? await adapters.store.listRuns() : named === undefined ? [] : [named];
+  const plan = planBegin(runs, { workflow: shape.name, work, again, id, nameOf: newName });
+  if (plan.kind !== "begin") return plan;
+  // The ids of removed runs are not used again: their receipts and refs at a remote name them.
+  let free = plan.id;
+  for (let count = 2; (await readRunTombstone(adapters.store, free)) !== undefined; count += 1) free = newName(count);
+  return { kind: "begin", id: free };
+}
+
+async function findUsable({ store }: Adapters, id: string): Promise<RunSummary | undefined> {
+  return (await readRunTombstone(store, id)) === undefined ? await store.getRun(id) : undefined;
 }
 
 /**

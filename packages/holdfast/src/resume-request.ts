@@ -2,6 +2,7 @@
  * Builds the request to resume a run: its stored options, the new answers and limits, and the adoption of an imported
  * run.
  */
+import { refuseRemoved } from "@holdfast/core/remove-run";
 import type { Adapters } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
 import type { Checkpoint, ExecutionConfig } from "@holdfast/core/checkpoint";
@@ -93,6 +94,7 @@ export interface ResumePreview extends ResumeCheck {
 
 /** Combines what the run stores with what the caller passes now. */
 export async function resumeRequest(adapters: Adapters, params: ResumeParams): Promise<ResumeRequest> {
+  await refuseRemoved(adapters.store, params.run);
   const run = await adapters.store.getRun(params.run);
   const saved = (await newestUsable(adapters.store, params.run)).checkpoint?.planes.config;
   // Its options are not stored yet, and the workflow would report missing options that the user did not omit.

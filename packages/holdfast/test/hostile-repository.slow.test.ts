@@ -67,7 +67,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   undo: [["mine"], ["mine", "push"], ["mine", "push", "--dry-run"]],
   fork: [["mine@1"]],
-  rm: [["mine@1"], ["mine@1", "--dry-run"]],
+  rm: [["mine@1"], ["mine@1", "--dry-run"], ["mine", "--dry-run"], ["--done"], ["--older-than", "1d"]],
   "cherry-pick": [["mine@1", "mine"]],
   replay: [["mine"]],
   rerun: [["mine"], ["mine", "--dry-run"]],

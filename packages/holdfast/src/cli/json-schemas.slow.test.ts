@@ -54,6 +54,8 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["tag mine@1 good"],
     ["tag mine"],
     ["rm mine@1 --force --dry-run"],
+    ["rm mine --dry-run"],
+    ["rm --done --older-than 1d"],
     ["restore mine@1 --dry-run"],
     ["restore mine@1 --yes"],
     ["fork issue-1@1 --as other --no-worktree"],

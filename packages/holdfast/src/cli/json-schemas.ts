@@ -33,6 +33,7 @@ import {
   filesPlan,
   restored,
   tombstone,
+  removedRun,
   undoPreview,
   undoReport,
   effectState,
@@ -193,6 +194,8 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   rm: union([
     strictObject({ removed: array(tombstone), freedBytes: count, dryRun: literal(false) }),
     strictObject({ removed: anyList, dryRun: literal(true) }),
+    strictObject({ runs: array(removedRun), freedBytes: count, dryRun: literal(false) }),
+    strictObject({ runs: array(removedRun), dryRun: literal(true) }),
   ]),
   compare: strictObject({
     runs: array(side),

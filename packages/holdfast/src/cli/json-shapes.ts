@@ -352,6 +352,16 @@ export const tombstone = strictObject({
   why: string(),
 });
 export const sweep = strictObject({ chunks: count, freedBytes: count });
+export const removedRun = strictObject({
+  run: string(),
+  state: string(),
+  worktree: nullable(string()),
+  branch: nullable(string()),
+  checkpoints: count,
+  effects: array(strictObject({ kind: string(), target: string(), receipt: z.unknown() })),
+  reasons: texts,
+  removed: boolean(),
+});
 export const usage = array(strictObject({ run: string(), checkpoints: count, bytes: count }));
 export const gcReport = strictObject({ dropped: array(tombstone), sideWorktrees: texts, unpinned: texts, sweep });
 export const entry = strictObject({

@@ -23,7 +23,7 @@ export const spec = {
     `Age: ${AGE_RULE}. ${DONE_RULE.charAt(0).toUpperCase()}${DONE_RULE.slice(1)}.`,
     "The freed bytes are those of the store. The files of a dropped checkpoint are git objects; git gc removes them.",
     "Files of loops below .aiwg follow the rules of `aiwg:` in the config, here and once a day when a loop starts or resumes. The store keeps its own copy.",
-    "Runs, journals and worktrees stay. Remove a worktree with `git worktree remove` and its branch with `git branch -d`; git refuses if that would lose work. A run without its worktree can still be resumed: the worktree is created again.",
+    "Runs, journals and worktrees stay; `holdfast rm` removes a run with its worktree and branch. A worktree that you removed yourself is created again when its run is resumed.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
   consent: "saves",

@@ -1,3 +1,8 @@
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
 
@@ -34,13 +39,109 @@ test("removes checkpoints, leaves tombstones, and changes no file", async () => 
   expect((await journey.run("verify")).status).toBe(0);
 });
 
-test("refuses the newest, a tagged one without --force, and a whole run; then nothing is removed", async () => {
+test("refuses the newest, a tagged one without --force, and a mixture with runs; then nothing is removed", async () => {
   await journey.run("tag", "r@2", "works");
   expect(await journey.fails(4, "rm", "r@1", "r@2")).toContain("r@2 is protected: tagged works");
   expect(await journey.fails(2, "rm", "r@1", "r@latest", "--force")).toContain("newest checkpoint of r");
-  expect(await journey.fails(2, "rm", "r")).toContain("only single checkpoints");
+  expect(await journey.fails(2, "rm", "r", "r@1")).toContain("Both runs and checkpoints");
   expect(await sequences()).toEqual([4, 3, 2, 1]);
   expect((await journey.run("rm", "r@works", "--force")).stdout).toMatch(/^Removed r@2; freed /);
   expect(await sequences()).toEqual([4, 3, 1]);
   expect((await journey.json("tag", "r")).tags).toEqual([]);
+});
+
+async function commitAll(): Promise<void> {
+  await journey.git("config", "user.name", "A");
+  await journey.git("config", "user.email", "a@localhost");
+  await journey.git("add", ".");
+  await journey.git("commit", "-qm", "app");
+}
+
+/** Everything in git that a run can leave. */
+async function remains(): Promise<string> {
+  const outputs = await Promise.all(
+    [["for-each-ref"], ["worktree", "list"], ["log", "--all", "--oneline"], ["status", "--short"]].map(
+      async (args) => await journey.git(...args),
+    ),
+  );
+  return JSON.stringify(outputs);
+}
+
+test("a whole run: refused while it has not ended or is unmerged; removed with worktree, branch, refs and log", async () => {
+  await commitAll();
+  expect(await journey.fails(4, "rm", "r")).toContain("r is not removed: it has not ended");
+  await journey.run("rm", "r", "--force");
+  const before = await remains();
+  const loop = [
+    "run",
+    "--workflow",
+    "ralph",
+    "--task",
+    "add a line",
+    "--until",
+    "grep -q x app.txt",
+    "-a",
+    "command:echo x >> app.txt",
+  ];
+  expect((await journey.run(...loop)).status).toBe(0);
+  const [{ id }] = (await journey.json("list")).runs;
+  expect(await journey.fails(4, "rm", id)).toContain("its branch has 1 unmerged commit");
+  expect((await journey.run("rm", "--done")).stdout).toBe(
+    `Kept ${id}: its branch has 1 unmerged commit.\nTo remove them all the same, add --force.\n`,
+  );
+  expect(await journey.json("rm", id, "--force", "--dry-run")).toMatchObject({
+    runs: [{ run: id, state: "done", branch: `holdfast/${id}`, removed: false }],
+    dryRun: true,
+  });
+  expect((await journey.run("rm", "--older-than", "1d", "--force")).stdout).toBe("No run to remove.\n");
+  expect((await journey.run("rm", "--done", "--force")).stdout).toMatch(
+    new RegExp(`^Removed ${id}: its worktree, branch`),
+  );
+  expect(await remains()).toBe(before);
+  expect(existsSync(`${journey.repository()}-worktrees`)).toBe(false);
+  expect((await journey.json("list")).runs).toEqual([]);
+  for (const command of ["status", "resume", "show"])
+    expect(await journey.fails(3, command, id)).toContain(`Run ${id} was removed on`);
+  expect((await journey.run("verify")).status).toBe(0);
+  // The same work is a new run with another id.
+  expect((await journey.run(...loop)).status).toBe(0);
+  expect((await journey.json("list")).runs).toMatchObject([{ status: { kind: "done" } }]);
+  expect((await journey.json("list")).runs[0].id).not.toBe(id);
+});
+
+test("a pull request that was squashed counts as merged", async () => {
+  await commitAll();
+  const remote = `${journey.repository()}.git`;
+  await journey.git("init", "-q", "--bare", "-b", "main", remote);
+  await journey.git("remote", "add", "origin", remote);
+  await journey.git("push", "-q", "origin", "HEAD:refs/heads/main");
+  const work = ["run", "--task", "add a line", "-a", "command:echo x >> app.txt", "--no-review"];
+  expect((await journey.run(...work)).status).toBe(0);
+  expect(await journey.fails(4, "rm", "1")).toContain("its branch has 1 unmerged commit");
+  // As a forge does that makes one new commit of all: no branch gets the commits themselves.
+  const file = join(remote, "holdfast-forge/pulls/2.json");
+  const pull = JSON.parse(await readFile(file, "utf8"));
+  await writeFile(file, JSON.stringify({ ...pull, state: "merged", mergeCommit: pull.baseCommit }));
+  expect((await journey.run("rm", "1")).stdout).toMatch(
+    /^Removed issue-1: its worktree, branch holdfast\/issue-1, .*; 2 receipts kept\.$/m,
+  );
+  expect(JSON.stringify(await journey.git("log", "--all", "--oneline"))).not.toContain("iteration 1");
+  expect(await journey.fails(3, "status", "issue-1")).toContain(`It had opened ${pathToFileURL(file).href}`);
+});
+
+test("killed at any moment, the same command completes the removal", async () => {
+  await commitAll();
+  const before = await remains();
+  for (const [at, delay] of [150, 300, 400, 500, 700].entries()) {
+    expect((await journey.run("fork", "r@4", "--as", `f${at}`)).status).toBe(0);
+    const child = journey.holdfast.start(["rm", `f${at}`, "--force"], { cwd: journey.repository() });
+    const exited = new Promise((resolve) => child.once("exit", resolve));
+    await sleep(delay);
+    child.kill("SIGKILL");
+    await exited;
+    expect((await journey.run("rm", `f${at}`, "--force")).stderr).toBe("");
+    expect(await remains()).toBe(before);
+    expect(existsSync(join(`${journey.repository()}-worktrees`, `f${at}`))).toBe(false);
+  }
+  expect((await journey.run("verify")).status).toBe(0);
 });

@@ -1,4 +1,4 @@
-/** The `rm` command: removes single checkpoints. */
+/** The `rm` command: removes whole runs, or single checkpoints. */
 import { userInfo } from "node:os";
 import type { RetentionDecision, RetentionPolicy } from "@holdfast/core/retention";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
@@ -8,31 +8,45 @@ import { byteText } from "@holdfast/core/store-size";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
+import { parseDuration } from "@holdfast/formats/setting-values";
 import { countText } from "../output/quantities.ts";
+import { type RunSelection, removeRuns } from "./rm-runs.ts";
 
 export const spec = {
   name: "rm",
-  summary: "remove checkpoints that you do not need",
+  summary: "remove runs or checkpoints that you do not need",
   details: [
-    "Removes the named checkpoints and frees their space. Each leaves a tombstone: its number is not used again, and the journal shows who removed it. Files in worktrees and branches stay. `holdfast gc` removes what the retention rules allow.",
+    "Removes a whole run: its worktree, its branch below holdfast/, its refs, checkpoints and logs. Its journal and the receipts of its side effects stay as a tombstone; its id is not used again. Pull requests and branches on a remote stay. If the command is interrupted, run it again.",
+    "Without --force it refuses a run that has not ended, uncommitted files, commits that no other branch has (unless the pull request with them was merged), and a run that another one was forked from. --done and --older-than select runs that have ended; of these, the ones that would be refused are kept and listed. A run that a process works on is never removed.",
+    "With an address such as RUN@7 it removes the named checkpoints and frees their space. Each leaves a tombstone: its number is not used again, and the journal shows who removed it. Files in worktrees and branches stay. `holdfast gc` removes what the retention rules allow.",
     "Without --force it refuses checkpoints that are protected: tagged ones, the best scored, the parent of a fork, the only copy of files or commits, those of a recorded run. The newest checkpoint of a run cannot be removed, because the run continues from it. If one checkpoint is refused, nothing is removed.",
   ],
-  operands: [{ name: "ADDRESS", about: "RUN@7 or RUN@tag", required: true, completes: "address", many: true }],
+  operands: [{ name: "ADDRESS", about: "RUN, RUN@7 or RUN@tag", required: false, completes: "address", many: true }],
   consent: "store",
   flags: {
-    force: { type: "boolean", about: "also protected checkpoints; their tags are removed too" },
+    done: { type: "boolean", about: "every run that is done" },
+    "older-than": {
+      type: "text",
+      value: "TIME",
+      about: "every run that ended before this time (30d); with --done, of those",
+    },
+    force: { type: "boolean", about: "also unmerged runs, and protected checkpoints with their tags" },
     "dry-run": { type: "boolean", about: "show what would be removed, and change nothing" },
   },
   examples: [
+    { line: "holdfast rm fix-login", about: "remove a run with its worktree and branch" },
+    { line: "holdfast rm --done --older-than 30d --dry-run", about: "show which old runs can be removed" },
     { line: "holdfast rm fix-login@3", about: "remove one checkpoint" },
     { line: "holdfast rm fix-login@3 fix-login@4 --dry-run", about: "show whether two can be removed" },
     { line: "holdfast rm fix-login@works --force", about: "remove a tagged one, and its tag" },
   ],
-  json: '{"removed": [{"run", "sequence", "why", "droppedAt"}], "freedBytes": N, "dryRun": false}; with --dry-run "removed" has "run", "sequence" and "bytes" of each, and "freedBytes" is absent.',
+  json: 'For runs {"runs": [{"run", "state", "worktree", "branch", "checkpoints", "effects", "reasons", "removed"}], "freedBytes": N, "dryRun": false}; "reasons" is why a run is kept without --force. For checkpoints {"removed": [{"run", "sequence", "why", "droppedAt"}], "freedBytes": N, "dryRun": false}; with --dry-run "removed" has "run", "sequence" and "bytes" of each, and "freedBytes" is absent.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const dryRun = input.on("dry-run");
+  const selection = selectionOf(input);
+  if (selection !== null) return await removeRuns(shell, selection);
   const holdfast = await shell.open({ create: false, writes: !dryRun });
   const removals = await planRemovals(holdfast, input.operands, input.on("force"));
   if (dryRun) {
@@ -82,16 +96,7 @@ const KEEP_PROTECTED: RetentionPolicy = {
 /** Throws, before anything is removed, if one of the checkpoints must stay. */
 async function planRemovals(holdfast: Holdfast, typed: readonly string[], force: boolean): Promise<readonly Removal[]> {
   const named: CheckpointSummary[] = [];
-  for (const address of typed) {
-    if (!address.includes("@")) {
-      const { id: run } = await holdfast.resolveRun(address);
-      throw usageError(
-        `${run} is a whole run, and only single checkpoints can be removed`,
-        `\`holdfast list ${run}\` shows its checkpoints; remove one with \`holdfast rm ${run}@N\`.`,
-      );
-    }
-    named.push(await holdfast.resolve(address));
-  }
+  for (const address of typed) named.push(await holdfast.resolve(address));
   const removals: Removal[] = [];
   for (const [run, checkpoints] of Map.groupBy(named, (checkpoint) => checkpoint.run)) {
     const plan = await holdfast.planGc({ run, policy: KEEP_PROTECTED });
@@ -137,6 +142,28 @@ async function applyRemovals(holdfast: Holdfast, removals: readonly Removal[]) {
     removed: reports.flatMap(({ dropped }) => dropped),
     freedBytes: reports.reduce((sum, { sweep }) => sum + sweep.freedBytes, 0),
   };
+}
+
+/** The runs that the command line names; null if it names checkpoints. */
+function selectionOf(input: Input<(typeof spec)["flags"]>): RunSelection | null {
+  const { operands } = input;
+  const age = input.text("older-than");
+  const older = age === undefined ? undefined : parseDuration(age);
+  if (age !== undefined && older === undefined)
+    throw usageError(`--older-than cannot be "${age}"`, "Give a duration such as 30d or 12h.");
+  const bySelection = input.on("done") || older !== undefined;
+  if (bySelection && operands.length > 0)
+    throw usageError("Both runs and --done or --older-than were given", "Give the runs, or select them.");
+  if (!bySelection && operands.length === 0)
+    throw usageError("Nothing was named to remove", "Give a run, such as `holdfast rm fix-login`, or --done.");
+  const checkpoints = operands.filter((address) => address.includes("@"));
+  if (checkpoints.length > 0 && checkpoints.length < operands.length)
+    throw usageError("Both runs and checkpoints were given", "Remove the runs and the checkpoints separately.");
+  if (checkpoints.length > 0) return null;
+  const common = { force: input.on("force"), dryRun: input.on("dry-run"), by: userName() };
+  return bySelection
+    ? { ...common, runs: null, onlyDone: input.on("done"), olderThanMs: older ?? 0 }
+    : { ...common, runs: operands };
 }
 
 function userName(): string {
