@@ -77,7 +77,19 @@ function makeRepository() {
 /** Only processes that Holdfast starts itself: neither the children of git, nor the agent and its children. */
 function countProcesses(program, repository) {
   const trace = join(directory, "trace");
-  const strace = ["-f", "-qq", "-v", "-e", "trace=execve,clone,clone3,vfork,fork", "-e", "signal=none", "-o", trace];
+  const strace = [
+    "-f",
+    "-qq",
+    "-v",
+    "-s",
+    "300",
+    "-e",
+    "trace=execve,clone,clone3,vfork,fork",
+    "-e",
+    "signal=none",
+    "-o",
+    trace,
+  ];
   const run = [process.execPath, program, "run", "1", "--agent", `command:${AGENT}`, "--no-review"];
   const done = spawnSync("strace", [...strace, ...run], { cwd: repository, env, encoding: "utf8" });
   if (done.error !== undefined || done.status !== 0)
@@ -105,24 +117,20 @@ function countProcesses(program, repository) {
 
 /** "git update-ref", or the program. */
 function nameOf(line) {
-  const [program = "", ...args] = [...line.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text]) => text).slice(1);
+  const [, listed = ""] = /execve\("(?:[^"\\]|\\.)*", \[(.*?)\], \[/.exec(line) ?? [];
+  const [program = "", ...args] = [...listed.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text]) => text);
   const plain = args.filter((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c");
   return program === "git" ? `git ${plain[0] ?? args[0]}` : basename(program);
 }
 
-/** Through the library: 200 runs of the command line would take minutes. */
+/** Through the library, and from a directory without a repository: 200 runs of the command line would take minutes. */
 async function makeRuns(installed, repository) {
-  const { defineWorkflow, open } = await import(pathToFileURL(join(installed, "dist/index.js")).href);
-  const workflow = defineWorkflow({
-    name: "bench",
-    initial: "work",
-    stages: { work: async () => ({ event: "worked", reason: "there is nothing to do" }) },
-    transitions: { work: { worked: "done" } },
-    ends: { done: "done" },
-    initialState: () => ({}),
-  });
-  const holdfast = await open({ cwd: repository });
-  for (let at = 1; at < RUNS; at += 1) await holdfast.start({ workflow, work: { kind: "none" }, id: `run-${at}` });
+  const { open } = await import(pathToFileURL(join(installed, "dist/index.js")).href);
+  const holdfast = await open({ cwd: directory, store: join(repository, ".git/holdfast") });
+  for (let at = 1; at < RUNS; at += 1) {
+    const run = await holdfast.createRun({ id: `run-${at}` });
+    for (let round = 1; round <= 3; round += 1) await run.save({ values: { round, note: "x".repeat(1000) } });
+  }
   await holdfast.close();
 }
 
