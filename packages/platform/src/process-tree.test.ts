@@ -15,6 +15,39 @@ import {
 } from "./process-tree.ts";
 
 describe("process tree", () => {
+  test.runIf(process.platform === "darwin")(
+    "where `ps` hides the environment of the system's programs: their parents and groups show them",
+    async () => {
+      const mark = `run-${randomId()}`;
+      const program = `
+        const { spawn } = require("node:child_process");
+        const node = (code) => spawn(process.execPath, ["-e", code], { detached: true, stdio: "inherit" });
+        console.log(process.pid, spawn("sleep", ["600"]).pid, node("setInterval(() => {}, 1000)").pid);
+        node('console.log(process.pid, require("node:child_process").spawn("sleep", ["600"]).pid); process.exit()');
+        setInterval(() => {}, 1000);`;
+      const leader = spawn(process.execPath, ["-e", program], {
+        detached: true,
+        env: { ...process.env, HOLDFAST_MARK: `${mark}/1/step` },
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      let text = "";
+      leader.stdout.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      await until(() => text.trim().split(/\s+/).length === 5);
+      const [own = 0, child = 0, marked = 0, , orphan = 0] = text.trim().split(/\s+/).map(Number);
+      onTestFinished(() => {
+        for (const pid of [own, child, marked, orphan]) spawn("kill", ["-9", String(pid)], { stdio: "ignore" });
+      });
+      leader.kill("SIGKILL");
+      // Without its parent, nothing but its group shows the first `sleep`. The last one lost its parent and its group.
+      expect(await terminateTree({ mark, groups: [own] })).toEqual({ ended: 2, supported: true });
+      expect([own, child, marked].filter(isAlive)).toEqual([]);
+      expect(isAlive(orphan)).toBe(true);
+      const seen: ProcessTarget = { entry: readProcess(orphan) ?? unreachable(), foundBy: "parent" };
+      expect(await terminateTree({ mark, seen: new Map([[orphan, seen]]) })).toEqual({ ended: 1, supported: true });
+      expect(isAlive(orphan)).toBe(false);
+    },
+  );
+
   describe.skipIf(process.platform !== "linux")("a marked tree, which only /proc shows", () => {
     test("a process in its own session, double-forked or ignoring signals is ended", async () => {
       const mark = `run-${randomId()}`;
@@ -144,6 +177,10 @@ describe("process tree", () => {
   test("without a process nothing is done", async () => {
     expect((await terminateTree({ mark: `run-${randomId()}` })).ended).toBe(0);
   });
+
+  function unreachable(): never {
+    throw new Error("the process is gone");
+  }
 
   function isAlive(pid: number): boolean {
     return readProcess(pid) !== null;

@@ -251,7 +251,7 @@ export function readProcessTable(
 }
 
 function hasProc(): boolean {
-  return process.platform === "linux" && readProcess(process.pid) !== null;
+  return process.platform === "linux" && readEntry(process.pid, MARK_VARIABLE).entry !== null;
 }
 
 /**
@@ -270,7 +270,8 @@ function readPsTable(variable: MarkVariable): ProcessTable | null {
 
 /** null if the process is gone. A zombie counts as gone: only its parent has not reaped it yet. */
 export function readProcess(pid: number, variable: MarkVariable = MARK_VARIABLE): ProcessEntry | null {
-  return readEntry(pid, variable).entry;
+  if (process.platform !== "darwin") return readEntry(pid, variable).entry;
+  return readPsTable(variable)?.live.find((entry) => entry.pid === pid) ?? null;
 }
 
 /** Names the run and the step that a process works for. */

@@ -8,6 +8,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { alterEntries, damageCheckpoints } from "@holdfast/test-support/edit-store";
 import { GOOD, type Started, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
+import { readProcess } from "@holdfast/platform/process-tree";
 
 describe("quota wait", () => {
   const work = workSuite();
@@ -385,12 +386,7 @@ describe("signals and terminals", () => {
   }
 
   function isAlive(pid: number): boolean {
-    try {
-      process.kill(pid, 0);
-    } catch {
-      return false;
-    }
-    return !readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
+    return readProcess(pid) !== null;
   }
 
   describe("no agent continues alone", () => {
