@@ -133,8 +133,8 @@ function sayMissingSetup(shell: Shell): void {
   const guess = guessSetup(readerOf(shell.consent.root));
   if (guess === null) return;
   shell.notify(
-    `No set-up is configured, but ${guess.why}: agents and gates work in a worktree without dependencies.\n` +
-      `Set it up with: ${shell.talk.program} setup --setup ${JSON.stringify(guess.command)}`,
+    `No set-up is configured, but ${guess.why}: agents and gates\n` +
+      `work without dependencies. To change that: ${shell.talk.program} setup --setup ${JSON.stringify(guess.command)}`,
   );
 }
 
