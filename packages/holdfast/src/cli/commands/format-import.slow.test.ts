@@ -165,7 +165,7 @@ describe("import and export", () => {
       $schema: "https://json-schema.org/draft/2020-12/schema",
     });
     expect((await place.run("format", "schema")).stdout).toBe(
-      "loop-json\nloop-registry\nloop-state\nreflection-memory\natif\n",
+      "config\nloop-json\nloop-registry\nloop-state\nreflection-memory\natif\n",
     );
     expect((await place.run("format", "schema", "nothing")).status).toBe(2);
   });
