@@ -4,7 +4,7 @@ import { AGENT_VERSIONS, judgeVersion, upgradeHint } from "./agent-versions.ts";
 
 test("every distributed agent has a minimum version and an upgrade command", () => {
   expect(Object.keys(AGENT_VERSIONS).toSorted()).toEqual([...AGENT_PROGRAMS].toSorted());
-  for (const agent of AGENT_PROGRAMS) expect(upgradeHint(agent)).toMatch(/^Upgrade it: npm install -g \S+@latest$/);
+  for (const agent of AGENT_PROGRAMS) expect(upgradeHint(agent)).toMatch(/^Upgrade it: `npm install -g \S+@latest`$/);
 });
 
 test.each([

@@ -32,7 +32,7 @@ export const AGENT_VERSIONS: Readonly<Record<string, AgentVersion>> = {
 
 export function upgradeHint(agent: string): string {
   const known = AGENT_VERSIONS[agent];
-  return `Upgrade it: ${known === undefined ? "install its newest version" : `npm install -g ${known.package}@latest`}`;
+  return `Upgrade it: ${known === undefined ? "install its newest version" : `\`npm install -g ${known.package}@latest\``}`;
 }
 
 /** "unknown" if the program reports no readable version, or Holdfast has no minimum for it. */

@@ -42,7 +42,7 @@ export function createClaudeAgent(params: CliAgentParams): Agent {
     name: "claude",
     title: "Claude Code",
     program: "claude",
-    install: "Install it: npm install -g @anthropic-ai/claude-code, then log in with `claude auth login`.",
+    install: "Install it: `npm install -g @anthropic-ai/claude-code`, then log in with `claude auth login`.",
     capabilities: { ...CLI_CAPABILITIES, forkAtMessage: true, chooseSession: true, cost: true },
     sessions: claudeSessions,
     initial: INITIAL_CLAUDE_STATE,

@@ -44,7 +44,7 @@ export function createCodexAgent(params: CliAgentParams): Agent {
     name: "codex",
     title: "Codex",
     program: "codex",
-    install: "Install it: npm install -g @openai/codex, then log in with `codex login`.",
+    install: "Install it: `npm install -g @openai/codex`, then log in with `codex login`.",
     capabilities: { ...CLI_CAPABILITIES, chooseSession: false, cost: false },
     sessions: codexSessions,
     initial: INITIAL_CODEX_STATE,

@@ -41,7 +41,7 @@ export function createCopilotAgent(params: CliAgentParams): Agent {
     name: "copilot",
     title: "Copilot CLI",
     program: "copilot",
-    install: "Install it: npm install -g @github/copilot, then run `copilot login`.",
+    install: "Install it: `npm install -g @github/copilot`, then run `copilot login`.",
     capabilities: { ...CLI_CAPABILITIES, chooseSession: true, cost: false },
     sessions: copilotSessions,
     initial: INITIAL_COPILOT_STATE,

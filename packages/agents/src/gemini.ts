@@ -43,7 +43,8 @@ export function createGeminiAgent(params: CliAgentParams): Agent {
     name: "gemini",
     title: "Gemini CLI",
     program: "gemini",
-    install: "Install it: npm install -g @google/gemini-cli, then set GEMINI_API_KEY, or run `gemini` once and log in.",
+    install:
+      "Install it: `npm install -g @google/gemini-cli`, then set GEMINI_API_KEY, or run `gemini` once and log in.",
     capabilities: { ...CLI_CAPABILITIES, chooseSession: true, cost: false },
     sessions: geminiSessions,
     initial: INITIAL_GEMINI_STATE,

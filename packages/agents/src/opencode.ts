@@ -31,7 +31,7 @@ export function createOpencodeAgent(params: CliAgentParams): Agent {
     name: "opencode",
     title: "opencode",
     program: "opencode",
-    install: "Install it: npm install -g opencode-ai, then run `opencode auth login`.",
+    install: "Install it: `npm install -g opencode-ai`, then run `opencode auth login`.",
     capabilities: { ...CLI_CAPABILITIES, chooseSession: false, cost: true },
     // All sessions are in one database, which Holdfast reads and never writes.
     sessions: null,

@@ -37,7 +37,7 @@ export function createPiAgent(params: CliAgentParams): Agent {
     name: "pi",
     title: "pi",
     program: "pi",
-    install: "Install it: npm install -g @earendil-works/pi-coding-agent, then run `pi` once and /login.",
+    install: "Install it: `npm install -g @earendil-works/pi-coding-agent`, then run `pi` once and /login.",
     capabilities: { ...CLI_CAPABILITIES, chooseSession: false, cost: true },
     sessions: piSessions,
     initial: INITIAL_PI_STATE,

@@ -42,7 +42,8 @@ export function createQwenAgent(params: CliAgentParams): Agent {
     name: "qwen",
     title: "Qwen Code",
     program: "qwen",
-    install: "Install it: npm install -g @qwen-code/qwen-code, then run `qwen` once and log in, or set OPENAI_API_KEY.",
+    install:
+      "Install it: `npm install -g @qwen-code/qwen-code`, then run `qwen` once and log in, or set OPENAI_API_KEY.",
     capabilities: { ...CLI_CAPABILITIES, chooseSession: true, cost: false },
     sessions: qwenSessions,
     initial: INITIAL_QWEN_STATE,

@@ -17,6 +17,11 @@ export interface Forge {
   /** Returns the same forge, whose child processes have this mark. Holdfast finds and terminates them by it. */
   marked(mark: string): Forge;
 
+  /**
+   * Rejects with FORGE_DENIED if the login certainly may not do what a run does: push, or open a pull request. Absent: the
+   * forge has no logins.
+   */
+  checkAccess?(): Promise<void>;
   getIssue(number: number): Promise<IssueSnapshot | null>;
   /**
    * Comments on an issue, oldest first, without Holdfast's own and those that the forge itself writes. FORGE_REFUSED: the issue does not

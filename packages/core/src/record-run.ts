@@ -188,6 +188,8 @@ export function eachForgeQuestion(forge: Forge, marked: Forge["marked"], wrap: W
     location,
     lateMs,
     marked,
+    // A question before the run, so it is not part of its record.
+    ...(forge.checkAccess === undefined ? {} : { checkAccess: async () => await forge.checkAccess?.() }),
     getIssue: wrap("getIssue", (number: number) => forge.getIssue(number)),
     issueComments: wrap("issueComments", (number: number) => forge.issueComments(number)),
     createIssue: wrap("createIssue", (...args: Parameters<Forge["createIssue"]>) => forge.createIssue(...args)),

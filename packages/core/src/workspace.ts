@@ -5,6 +5,19 @@ import type { FilesPlane, GitPath, Skipped } from "./checkpoint.ts";
 import { type Json, isJsonObject, sha256 } from "./json.ts";
 import type { StageAttempt } from "./position.ts";
 
+/** The user's own worktree, as far as a new run depends on it. */
+export interface CheckoutFacts {
+  readonly root: string;
+  /** null: the repository has no commit yet. */
+  readonly head: string | null;
+  /** Full name; null: HEAD is detached. */
+  readonly branch: string | null;
+  /** The git operation in progress, such as "merge" or "rebase". */
+  readonly operation: string | null;
+  /** Files with uncommitted changes, and untracked ones. Ignored files and Holdfast's own are left out. */
+  readonly changed: readonly string[];
+}
+
 export interface CheckoutState {
   readonly root: string;
   /** HEAD, refs, the files that git status lists, git's hooks and config: each with a text that changes when it does. */
@@ -57,6 +70,12 @@ export interface Workspaces {
    */
   mainCheckout(runRoot: string): Promise<CheckoutState | null>;
 
+  /**
+   * The worktree in which the user is. Null: in a bare repository or a git directory. It only reads: no lock, no index
+   * refresh, no filter.
+   */
+  describeCheckout(): Promise<CheckoutFacts | null>;
+
   /** Whether the objects of the plane exist and are complete. */
   has(files: Pick<FilesPlane, "tree" | "snapshot">): Promise<boolean>;
   /** Pins an existing snapshot under another run's name (for a fork). Durable when it returns. */
@@ -84,6 +103,8 @@ export interface Workspaces {
   keep(params: { readonly run: string; readonly commit: string }): Promise<string>;
   /** Commit of a branch (full name); null when there is no such branch. */
   branchTip(branch: string): Promise<string | null>;
+  /** Whether the commit (or HEAD) has a file at this path from the root. */
+  hasFile(params: { readonly commit: string; readonly path: string }): Promise<boolean>;
   /** Recreates the branch (full name) of a run. It never moves one: CONFLICT when it exists at another commit. Durable when it returns. */
   createBranch(params: { readonly branch: string; readonly commit: string }): Promise<void>;
   /** The objects that the run's refs keep and that no remote-tracking branch has. GIT_FAILED beyond `maxBytes`. */

@@ -9,8 +9,12 @@ import { type ApiRequest, type ApiResponse, type LossCause, type Transport, reda
 
 /** A forge's API. Reads are retried, lists are complete, and writes distinguish a refusal from an unknown outcome. */
 export interface Api {
-  /** null if it does not exist or is hidden from us. */
-  read<T>(path: string, shape: z.ZodMiniType<T>): Promise<T | null>;
+  /** null if it does not exist or is hidden from us. `seen` gets the headers of the response. */
+  read<T>(
+    path: string,
+    shape: z.ZodMiniType<T>,
+    seen?: (headers: ReadonlyMap<string, string>) => void,
+  ): Promise<T | null>;
   /** All pages; null as for `read`. `items` extracts the list from a page. */
   list<T>(
     path: string,
@@ -62,8 +66,9 @@ export function createApi(params: ApiParams): Api {
   };
   return {
     parse,
-    async read(path, shape) {
+    async read(path, shape, seen) {
       const response = await get(path);
+      if (response.kind === "ok") seen?.(response.headers);
       return response.kind === "absent" ? null : parse(response.body, shape, `GET ${withoutQuery(path)}`);
     },
     async list(path, shape, items = (page) => page) {

@@ -197,13 +197,43 @@ export function repositoryName({ host, owner, name }: GithubRepository): string 
 }
 
 /** Throws FORGE_DENIED if the repository is not visible: GitHub does not distinguish hidden from absent. */
-export async function readRepository(github: GithubRepository): Promise<Repository> {
-  const found = await github.api.read(repositoryPath(github), REPOSITORY);
+export async function readRepository(
+  github: GithubRepository,
+  seen?: (headers: ReadonlyMap<string, string>) => void,
+): Promise<Repository> {
+  const found = await github.api.read(repositoryPath(github), REPOSITORY, seen);
   if (found !== null) return found;
   throw new HoldfastError({
     code: "FORGE_DENIED",
     message: `repository ${github.owner}/${github.name} is not visible on ${github.host}`,
     hint: "Check the remote's URL, and that the login may see this repository.",
+    retry: "ask",
+  });
+}
+
+/**
+ * Throws FORGE_DENIED if the login cannot open a pull request. Only a classic token reports its scopes. The right to
+ * push is not needed where the branch goes to a fork.
+ */
+export async function checkAccess(github: GithubRepository): Promise<void> {
+  let listed: string | undefined;
+  const found = await readRepository(github, (headers) => (listed = headers.get("x-oauth-scopes")));
+  const scopes = listed === undefined || listed.trim() === "" ? null : listed.split(",").map((scope) => scope.trim());
+  const enough = found.private === false ? ["repo", "public_repo"] : ["repo"];
+  if (scopes !== null && !enough.some((scope) => scopes.includes(scope)))
+    throw new HoldfastError({
+      code: "FORGE_DENIED",
+      message: `The login for ${github.host} lacks the scope repo, which a pull request in ${repositoryName(github)} needs`,
+      hint: `Add it: \`gh auth refresh --hostname ${github.host} --scopes repo\`, or use a token with that scope.`,
+      retry: "ask",
+    });
+  const { head, owner, name } = github;
+  const isFork = head.owner !== owner || head.name !== name;
+  if (found.permissions?.push !== false || isFork) return;
+  throw new HoldfastError({
+    code: "FORGE_DENIED",
+    message: `The login for ${github.host} may not push to ${repositoryName(github)}`,
+    hint: "Ask for the right to write, or work in a fork: `gh repo fork --remote`.",
     retry: "ask",
   });
 }
@@ -220,6 +250,8 @@ const REPOSITORY = z.object({
   // GitHub reports these only to users with push access.
   allow_merge_commit: z.optional(z.boolean()),
   allow_squash_merge: z.optional(z.boolean()),
+  private: z.optional(z.boolean()),
+  permissions: z.optional(z.object({ push: z.optional(z.boolean()) })),
 });
 
 type Repository = z.infer<typeof REPOSITORY>;

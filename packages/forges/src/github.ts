@@ -10,6 +10,7 @@ import { requireNumber, subjectNumber } from "./body-text.ts";
 import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
   type GithubRepository,
+  checkAccess,
   commentsOf,
   createIssue,
   findIssue,
@@ -38,6 +39,7 @@ export function openGithubForge(options: ServerForgeOptions): Forge {
     location: repositoryName(github),
     lateMs: LATE_MS,
     marked: (mark) => openGithubForge({ ...options, transport: transport.marked(mark) }),
+    checkAccess: () => checkAccess(github),
     getIssue: (number) => numbered(number, () => readIssue(github, number)),
     issueComments: (number) => numbered(number, () => readServerComments(commentsOf(github, number))),
     createIssue: async (issue) => await createIssue(github, issue),

@@ -45,6 +45,7 @@ export function openGitlabForge(options: ServerForgeOptions): Forge {
     location: projectName(gitlab),
     lateMs: LATE_MS,
     marked: (mark) => openGitlabForge({ ...options, transport: transport.marked(mark) }),
+    checkAccess: async () => void (await readProject(gitlab)),
     getIssue: (number) => numbered(number, () => readIssue(gitlab, number)),
     issueComments: (number) => numbered(number, () => readServerComments(commentsOf(gitlab, number))),
     createIssue: async (issue) => await createIssue(gitlab, issue),

@@ -4,10 +4,10 @@ import { hash } from "node:crypto";
 import { lstat, readFile, readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, relative } from "node:path";
-import type { CheckoutState, DescribedCommit, Workspaces } from "@holdfast/core/workspace";
+import type { CheckoutFacts, CheckoutState, DescribedCommit, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
-import { createBranch, readBranchTip } from "./branch-refs.ts";
+import { createBranch, findOperation, readBranchTip, readHead } from "./branch-refs.ts";
 import { readCommit } from "./commits.ts";
 import { applyPatches, readPatches } from "./hunks.ts";
 import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
@@ -16,7 +16,7 @@ import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } fr
 import { removeStaleOperations } from "./private-index.ts";
 import { inspectRun, removeRun } from "./remove-run.ts";
 import { removeWorktree } from "./remove-worktree.ts";
-import { type Repository, disableFilters, findCheckout, findRepository } from "./repository.ts";
+import { type Checkout, type Repository, disableFilters, findCheckout, findRepository } from "./repository.ts";
 import { packRun, pinRun, readPackedTexts, unpackRun } from "./run-objects.ts";
 import { createGitSideWorktrees } from "./side-worktrees.ts";
 import { removeRunLocks, removeStaleFiles } from "./stale-files.ts";
@@ -31,26 +31,26 @@ import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./wo
  */
 export function openGitWorkspaces(path: string, own: RegExp | null = null): Promise<Workspaces> {
   return wrapSystemErrors(path, async () => {
-    const { repository } = await findRepository(path);
+    const { repository, checkout } = await findRepository(path);
     await removeStaleOperations(repository.home);
     await removeStaleFiles(repository);
-    return wrapMethodErrors(workspacesOf(repository, own), repository.commonDir);
+    return wrapMethodErrors(workspacesOf(repository, checkout, own), repository.commonDir);
   });
 }
 
-function workspacesOf(repository: Repository, own: RegExp | null): Workspaces {
+function workspacesOf(repository: Repository, checkout: Checkout | undefined, own: RegExp | null): Workspaces {
   return {
     commonDir: repository.commonDir,
     bare: repository.bare,
     sideWorktrees: createGitSideWorktrees(repository),
     async open(path) {
-      const checkout = await findCheckout(path).catch((error: unknown) => {
+      const found = await findCheckout(path).catch((error: unknown) => {
         if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return undefined;
         throw error;
       });
-      if (checkout !== undefined && checkout.commonDir === repository.commonDir) {
-        await refuseHome(checkout.root);
-        return openGitWorkspace(repository, checkout);
+      if (found !== undefined && found.commonDir === repository.commonDir) {
+        await refuseHome(found.root);
+        return openGitWorkspace(repository, found);
       }
       throw new HoldfastError({
         code: "WORKSPACE_MISSING",
@@ -78,6 +78,7 @@ function workspacesOf(repository: Repository, own: RegExp | null): Workspaces {
     inspectRun: (params) => inspectRun(repository, params),
     removeRun: (params) => removeRun(repository, params),
     mainCheckout: (runRoot) => readMainCheckout(repository, runRoot, own),
+    describeCheckout: async () => (checkout === undefined ? null : await describeCheckout(repository, checkout, own)),
     has: (files) => hasSnapshot(repository, files),
     async pin(params) {
       const ref = await pinAgain(repository, params);
@@ -96,6 +97,9 @@ function workspacesOf(repository: Repository, own: RegExp | null): Workspaces {
       return ref;
     },
     branchTip: (branch) => readBranchTip(repository, branch),
+    async hasFile({ commit, path }) {
+      return (await repository.git.result({ args: ["cat-file", "-e", `${commit}:${path}`] })).code === 0;
+    },
     async createBranch(params) {
       await createBranch(repository, params);
       await syncRepository(repository);
@@ -188,6 +192,25 @@ async function readMainCheckout(
   for (const [path, stamp] of await readGitSetup(repository.commonDir))
     state.set(`file ${relative(mainRoot, path)}`, stamp);
   return { root: mainRoot, state };
+}
+
+async function describeCheckout(
+  repository: Repository,
+  checkout: Checkout,
+  own: RegExp | null,
+): Promise<CheckoutFacts> {
+  const git = createGit({ cwd: checkout.root });
+  const env = await disableFilters(repository);
+  const [{ head, branch }, operation, status] = await Promise.all([
+    readHead(checkout),
+    findOperation(checkout.gitDir),
+    git.result({ args: ["--no-optional-locks", ...STATUS], env }),
+  ]);
+  const changed = splitRecords(status.code === 0 ? status.stdout : Buffer.alloc(0))
+    .flatMap((record) => PATH.exec(record)?.[1] ?? [])
+    .filter((path) => own?.test(path) !== true)
+    .map(quotePath);
+  return { root: checkout.root, head, branch, operation, changed };
 }
 
 /**

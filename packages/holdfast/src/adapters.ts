@@ -334,6 +334,16 @@ export async function agentsOf(
   return [...(agent === null ? [] : [agent]), ...roles.map((role) => role.agent)];
 }
 
+/** Whether a role of a built-in workflow has no agent. */
+export async function lacksAgent(
+  workflow: string,
+  { agent, options }: { readonly agent: string | null; readonly options: JsonObject },
+): Promise<boolean> {
+  const plugin = await loadPlugin(workflow);
+  if (plugin === null || agent !== null) return false;
+  return plugin.roles(options, null).length < plugin.roles(options, "any").length;
+}
+
 function providersOf(adapters: Adapters, agents: readonly string[]): readonly string[] {
   return [...agents, ...adapters.errorPolicy.fallback.agents].map((one) => splitAgent(one).provider);
 }

@@ -1,5 +1,5 @@
 /** Announces a process that prepares a run before it holds the run's lease, so that other commands can find and stop it. */
-import { readFileSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, rmSync, rmdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { asRecord } from "@holdfast/core/json";
 import type { Lease } from "@holdfast/core/lease";
@@ -40,6 +40,8 @@ export function announceStart(
 ): Announcement | null {
   const directory = join(store, DIRECTORY);
   const { pid, now, ...about } = params;
+  // A start that is refused leaves nothing behind, so directories that only the announcement needed go with it.
+  const made = [directory, lockDirectory(store), store].filter((path) => !existsSync(path));
   makeDurableDirectory(directory);
   for (const { path, starting, lock } of readAll(directory))
     if (starting === null || isDead(store, starting, lock)) rmSync(path, { force: true });
@@ -51,8 +53,11 @@ export function announceStart(
   let removed = false;
   const write = (run: string | null): boolean => {
     const starting: StartingProcess = { ...identity, ...about, run, since: new Date(now).toISOString() };
+    const data = Buffer.from(JSON.stringify(starting));
     try {
-      writeDurable({ path, data: Buffer.from(JSON.stringify(starting)), mode: "replace" });
+      // Another process that was refused may have removed the directory just now.
+      if (!existsSync(directory)) makeDurableDirectory(directory);
+      writeDurable({ path, data, mode: "replace" });
       return true;
     } catch (error) {
       // Ignored here: the store reports a full disk, together with what needs space.
@@ -66,6 +71,7 @@ export function announceStart(
     removed = true;
     rmSync(path, { force: true });
     lock?.release();
+    made.forEach(removeIfEmpty);
   };
   if (!write(params.run)) {
     lock?.release();
@@ -101,6 +107,20 @@ export function listStartingProcesses(store: string, leases: readonly Lease[]): 
 }
 
 const DIRECTORY = "starting";
+
+/** The store, or another process that starts, may use the directory by now. */
+function removeIfEmpty(path: string): void {
+  try {
+    rmdirSync(path);
+  } catch (error) {
+    if (
+      !(error instanceof Error) ||
+      !("code" in error) ||
+      !["ENOTEMPTY", "EEXIST", "ENOENT"].includes(String(error.code))
+    )
+      throw error;
+  }
+}
 
 function isDead(store: string, starting: StartingProcess, lock: string): boolean {
   return livenessOf(starting, processIdentity(), readProcessLock(lockDirectory(store), lock)) === "dead";

@@ -20,7 +20,7 @@ const fine: Observations = {
   sideWorktrees: 0,
   agents: [{ name: "claude", probe: { installed: true, version: "2.1.325", problem: null, hint: null } }],
   forges: [{ name: "gh", path: "/usr/bin/gh" }],
-  forge: null,
+  forge: { name: "local", location: "file:///shop.git", login: null, fix: null },
 };
 const levelOf = (seen: Partial<Observations>, name: string) =>
   diagnose({ ...fine, ...seen }).checks.find((check) => check.name === name);
@@ -38,8 +38,19 @@ describe("doctor judges its observations", () => {
   test("each agent has a line: ready, not installed, which is not a problem, or its problem", () => {
     const line = (probe: typeof gone | typeof out) => levelOf({ agents: [{ name: "codex", probe }] }, "codex");
     expect(levelOf({}, "claude")).toMatchObject({ level: "ok", detail: "2.1.325, ready", fix: null });
-    expect(line(gone)).toMatchObject({ level: "ok", detail: "not installed", fix: "Install it." });
+    expect(line(gone)).toMatchObject({ level: "missing", detail: "not installed", fix: "Install it." });
     expect(line(out)).toMatchObject({ level: "warn", detail: "0.166.0, Codex is not logged in", fix: "Log in." });
+  });
+
+  test("a forge that was not detected is missing, which is not a failure", () => {
+    expect(levelOf({ forge: null }, "forge")).toMatchObject({
+      level: "missing",
+      detail: "no forge was detected from the remote; gh found",
+      fix: expect.stringContaining("holdfast setup --forge github"),
+    });
+    const forges = ["gh", "glab"].map((name) => ({ name, path: null }));
+    expect(levelOf({ forge: null, forges }, "forge")?.detail).toMatch(/; neither gh nor glab found$/);
+    expect(diagnose({ ...fine, forge: null }).ok).toBe(true);
   });
 
   test("without any agent that is ready, not all checks passed", () => {

@@ -6,6 +6,7 @@ import type { AgentProbe } from "@holdfast/core/agent";
 import type { RunUsage } from "@holdfast/core/gc";
 import { SIZE_HINT, type SizeReport } from "@holdfast/core/store-size";
 import { MIN_GIT_VERSION, isGitTooOld } from "@holdfast/platform/git-command";
+import { LOW_BYTES } from "./preflight.ts";
 
 /** The plain facts that `doctor` gathers. */
 export interface Observations {
@@ -45,7 +46,8 @@ export interface ObservedForge {
   readonly fix: string | null;
 }
 
-export type CheckLevel = "ok" | "warn" | "fail";
+/** "missing": it is not there, and Holdfast works without it. */
+export type CheckLevel = "ok" | "missing" | "warn" | "fail";
 
 export interface Check {
   readonly name: string;
@@ -61,7 +63,6 @@ export interface DoctorReport {
   readonly usage: readonly RunUsage[];
 }
 
-const LOW_DISK = 1024 ** 3;
 const NO_DISK = 64 * 1024 ** 2;
 
 export function diagnose(seen: Observations): DoctorReport {
@@ -152,7 +153,7 @@ function checkSize({ level, text }: SizeReport): Check {
 function checkDisk(free: number): Check {
   const detail = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
   if (free < NO_DISK) return { name: "disk", level: "fail", detail, fix: "Free some space, or run `holdfast gc`." };
-  if (free < LOW_DISK)
+  if (free < LOW_BYTES)
     return {
       name: "disk",
       level: "warn",
@@ -168,7 +169,7 @@ function checkDisk(free: number): Check {
  */
 function checkAgent({ name, probe }: Observations["agents"][number]): Check {
   const { installed, version, problem, hint } = probe;
-  if (!installed) return { name, level: "ok", detail: "not installed", fix: hint };
+  if (!installed) return { name, level: "missing", detail: "not installed", fix: hint };
   const detail = [version, problem ?? "ready"].filter((part) => part !== null).join(", ");
   return { name, level: problem === null ? "ok" : "warn", detail, fix: problem === null ? null : hint };
 }
@@ -193,9 +194,19 @@ function checkForge({ forge, forges }: Observations): Check {
   };
 }
 
+const FORGE_FIX =
+  "Issues and pull requests need a remote at GitHub or GitLab. For a server of your own: `holdfast setup --forge github`.";
+
 /** Only workflows need these tools, so their absence is not a fault. */
 function listTools(name: string, tools: Observations["forges"]): Check {
   const found = tools.filter((tool) => tool.path !== null).map((tool) => tool.name);
-  const detail = found.length > 0 ? found.join(", ") : `none found (${tools.map((tool) => tool.name).join(", ")})`;
-  return { name, level: "ok", detail, fix: null };
+  const where = "no forge was detected from the remote";
+  if (found.length > 0)
+    return { name, level: "missing", detail: `${where}; ${found.join(", ")} found`, fix: FORGE_FIX };
+  return {
+    name,
+    level: "missing",
+    detail: `${where}; neither ${tools.map((tool) => tool.name).join(" nor ")} found`,
+    fix: FORGE_FIX,
+  };
 }

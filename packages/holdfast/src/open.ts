@@ -109,7 +109,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const copied = copy.length === 0 ? {} : readCopiedVariables(await mainWorktreeRoot(workspaces, cwd), copy);
     const masking = createMasking(copied);
     const masked = (given: Adapters): Adapters => maskAdapters(decorate?.(given) ?? given, masking);
-    const work = new RunService(adapters, { directory: cwd, forge, decorate: masked, ...kept });
+    const work = new RunService(adapters, { directory: cwd, announces: directory, forge, decorate: masked, ...kept });
     return new Holdfast({ cwd, adapters, formats, work });
   } catch (error) {
     await workspaces?.close();

@@ -8,7 +8,6 @@ import { pathToFileURL } from "node:url";
 import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
 import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "@holdfast/core/checkpoint";
-import { readIssueWithComments } from "@holdfast/core/forge";
 import type { SlotRequest } from "@holdfast/core/hold-lease";
 import { type JsonObject, sha256 } from "@holdfast/core/json";
 import { type ArgumentKind, checkArgument, checkOptions } from "@holdfast/core/options";
@@ -25,9 +24,19 @@ import {
   type BuiltInName,
   DEFAULT_WORKFLOW,
   type SlotSettings,
+  isBuiltIn,
   loadPlugin,
 } from "@holdfast/workflows/built-in";
 import type { CreatedWorkflow, WorkflowPlugin } from "@holdfast/workflows/plugin";
+import {
+  type RunPlace,
+  type SharedFacts,
+  type SharedRequest,
+  observeBase,
+  observeShared,
+  observeStart,
+} from "./observe-start.ts";
+import { type BaseFacts, type PreflightFinding, judgeStart, preflightError } from "./preflight.ts";
 
 /** What a new run would be: what `--dry-run` prints and what starting the run then does. */
 export interface StartPlan {
@@ -51,6 +60,8 @@ export interface StartPlan {
     readonly base: { readonly branch: string | null; readonly commit: string } | null;
   } | null;
   readonly issue: IssueSnapshot | null;
+  /** Notices of the preflight; its errors prevent a plan. */
+  readonly preflight: readonly PreflightFinding[];
   readonly forge: { readonly name: string; readonly location: string } | null;
 }
 
@@ -73,44 +84,74 @@ interface StartRequest {
   readonly again?: boolean;
 }
 
-/** Changes nothing, except that it may fetch. */
-export async function planStart(adapters: Adapters, request: StartRequest): Promise<StartPlan> {
-  const { work, workflow } = request;
+/** How `plan` is called for. */
+export interface PlanOptions {
+  /** A dry run calls no agent, so a missing one is only reported. */
+  readonly dryRun?: boolean;
+  /** The caller waits for disk space. */
+  readonly wait?: boolean;
+  /** Facts of an earlier plan of the same request, which then are not gathered again. */
+  readonly known?: SharedFacts | undefined;
+}
+
+export interface PlannedStart {
+  readonly plan: StartPlan;
+  readonly facts: SharedFacts | null;
+}
+
+/** Throws if the preflight finds an error. Changes nothing, except that it may fetch. */
+export async function planStart(
+  adapters: Adapters,
+  request: StartRequest & Pick<SharedRequest, "cwd" | "agents" | "isAgentUnnamed">,
+  options: PlanOptions = {},
+): Promise<PlannedStart> {
+  const { work, workflow, again = false, files } = request;
   const begins = await planId(adapters, request);
   const earlier = begins.kind === "ended" ? begins.run : null;
   const id = begins.kind === "ended" ? begins.run.id : begins.id;
-  // The issue of ended work is not read again: it may be gone by now.
-  const issue = earlier === null ? await readIssue(adapters, work) : null;
-  return {
+  const planned = {
     id,
     earlier,
     work,
     workflow,
     shape: workflow.shape,
     config: configOf(request),
-    inputs: { issue, task: work.kind === "task" ? work.text : null, base: null, plan: null },
     limit: request.limit,
     labels: request.labels,
-    place:
-      request.files && earlier === null
-        ? await planWorktree(adapters, id, request.base, {
-            branch: workflow.naming?.branch?.({ run: id, issue }) ?? undefined,
-            here: workflow.naming?.fromCheckout,
-          })
-        : null,
-    issue,
     forge: adapters.forge === null ? null : { name: adapters.forge.name, location: adapters.forge.location },
   };
+  const inputs = { issue: null, task: work.kind === "task" ? work.text : null, base: null, plan: null };
+  // The issue of ended work is not read again: it may be gone by now.
+  if (earlier !== null) return { plan: { ...planned, inputs, place: null, issue: null, preflight: [] }, facts: null };
+  const { naming } = workflow;
+  const here = naming?.fromCheckout ?? false;
+  const { cwd, agents, isAgentUnnamed, base } = request;
+  const asked = { cwd, files, here, base, agents, isAgentUnnamed, options: request.options };
+  const shared = options.known ?? (await observeShared(adapters, asked));
+  const { facts, issue, place } = await observeStart(adapters, shared, {
+    run: id,
+    work,
+    again,
+    needsFiles: adapters.workspaces === null && isBuiltIn(workflow.shape.name),
+    place: async (found) =>
+      files ? await findPlace(adapters, id, naming?.branch?.({ run: id, issue: found }) ?? undefined) : null,
+  });
+  const preflight = judgeStart(facts, options);
+  const error = preflightError(preflight);
+  if (error !== null) throw error;
+  const plan: StartPlan = {
+    ...planned,
+    inputs: { ...inputs, issue },
+    place:
+      place === null ? null : { branch: place.branch, worktree: place.worktree, base: startOf(facts.repository?.base) },
+    issue,
+    preflight,
+  };
+  return { plan, facts: shared };
 }
 
-async function readIssue(adapters: Adapters, work: Work): Promise<IssueSnapshot | null> {
-  if (work.kind !== "issue" || adapters.forge === null) return null;
-  const issue = await readIssueWithComments(adapters.forge, work.number);
-  if (issue !== null && issue.number === work.number) return issue;
-  throw usageError(
-    `There is no issue ${work.number} at ${adapters.forge.location}`,
-    `Check the number; the forge is ${adapters.forge.name}.`,
-  );
+function startOf(base: BaseFacts | undefined | null): NonNullable<StartPlan["place"]>["base"] {
+  return base?.kind === "found" ? { branch: base.branch, commit: base.commit } : null;
 }
 
 async function planId(adapters: Adapters, request: StartRequest): Promise<BeginPlan> {
@@ -185,7 +226,20 @@ export async function planWorktree(
     readonly here?: boolean | undefined;
   } = {},
 ): Promise<StartPlan["place"]> {
-  const { branch = `holdfast/${id}`, here = false } = params;
+  const { workspaces } = adapters;
+  const { branch, worktree } = await findPlace(adapters, id, params.branch);
+  const folder = workspaces === null ? null : await findAnyWorktree(workspaces);
+  if (folder === null || (params.here === true && base === null)) return { branch, worktree, base: null };
+  const found = await observeBase(adapters, folder, { base });
+  if (found.base?.kind === "missing")
+    throw usageError(
+      `The remote has no branch ${found.base.branch} to start from`,
+      "Push it first, or name another one with --base.",
+    );
+  return { branch, worktree, base: startOf(found.base) };
+}
+
+async function findPlace(adapters: Adapters, id: string, branch = `holdfast/${id}`): Promise<RunPlace> {
   const { workspaces } = adapters;
   if (workspaces === null) {
     throw new HoldfastError({
@@ -199,7 +253,7 @@ export async function planWorktree(
   return {
     branch: own?.branch?.replace(/^refs\/heads\//, "") ?? branch,
     worktree: own?.exists === true ? own.path : newWorktreePath(adapters, trees, id),
-    base: here && base === null ? null : await findBase(adapters, await findAnyWorktree(workspaces), base),
+    trees,
   };
 }
 
@@ -213,30 +267,6 @@ export function newWorktreePath(
   if (workspaces === null) return "";
   if (main === undefined || workspaces.bare) return join(workspaces.commonDir, "trees", run);
   return join(dirname(main.path), `${basename(main.path)}-worktrees`, run);
-}
-
-/**
- * The current commit of the remote branch, regardless of what is checked out here. null: no remote names it, and HEAD
- * is used.
- */
-async function findBase(
-  adapters: Adapters,
-  folder: string | null,
-  named: string | null,
-): Promise<{ readonly branch: string | null; readonly commit: string } | null> {
-  if (folder === null) return null;
-  const branch = await adapters.branches.asking(folder);
-  if ((await branch.remote()) === null) return null;
-  await branch.fetch();
-  const name = named ?? (await branch.defaultBranch());
-  if (name === null) return null;
-  const commit = await branch.remoteBranch(name);
-  if (commit !== null) return { branch: name, commit };
-  if (named === null) return null;
-  throw usageError(
-    `The remote has no branch ${named} to start from`,
-    "Push it first, or name another one with --base.",
-  );
 }
 
 /** The caller's request to start a run. */

@@ -30,13 +30,16 @@ import {
   checkAgents,
   checkPrices,
   checkVersions,
+  lacksAgent,
   recordAdapters,
 } from "./adapters.ts";
 import { applyLimits, planLimits } from "./change-limits.ts";
 import { type Announcement, type StartingProcess, announceStart, listStartingProcesses } from "./announce-start.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { adoptImport, needsAdoption } from "./interop/adopt-import.ts";
+import type { SharedFacts } from "./observe-start.ts";
 import {
+  type PlanOptions,
   type StartParams,
   type StartPlan,
   chooseWorkflow,
@@ -47,6 +50,7 @@ import {
   slotRequest,
   checkStart,
 } from "./plan-start.ts";
+import { noticeLines } from "./preflight.ts";
 import {
   type ReplayRequest,
   type RerunReport,
@@ -79,7 +83,9 @@ export class RunService {
   readonly #options: RunServiceOptions;
   #built: Promise<Adapters> | undefined;
   /** A plan's workflow was built with these adapters, so starting the plan must use the same ones. */
-  readonly #planned = new WeakMap<StartPlan, { readonly adapters: Adapters; readonly warnings: readonly string[] }>();
+  readonly #planned = new WeakMap<StartPlan, { readonly adapters: Adapters }>();
+  /** Gathered facts, also of plans of another service: the preflight of a first run has no store yet. */
+  static readonly #facts = new WeakMap<StartPlan, SharedFacts | null>();
 
   constructor(adapters: CoreAdapters, options: RunServiceOptions) {
     this.#adapters = adapters;
@@ -90,53 +96,67 @@ export class RunService {
     return await (this.#built ??= this.#build());
   }
 
-  async plan(params: StartParams): Promise<StartPlan> {
+  /** Throws if the preflight finds an error: then nothing was created. */
+  async plan(
+    params: StartParams,
+    options: Omit<PlanOptions, "known"> & { readonly like?: StartPlan } = {},
+  ): Promise<StartPlan> {
     checkStart(params);
     const { mode = "default", seed } = chosenSeed(params);
     const adapters = recordAdapters(await this.adapters(), mode);
     const { work, agent = null, limit = {}, labels = {}, id, base = null, again = false } = params;
-    const { workflow, options } = await chooseWorkflow(adapters, params);
+    const { workflow, options: workflowOptions } = await chooseWorkflow(adapters, params);
     await (await loadPlugin(workflow.shape.name))?.check?.(adapters);
     const files = (params.workspace ?? (adapters.workspaces === null ? "none" : "new")) === "new";
-    const agents = await agentsOf(workflow.shape.name, { agent, options });
+    const agents = await agentsOf(workflow.shape.name, { agent, options: workflowOptions });
     checkAgents(adapters, agents);
     checkPrices(adapters, agents, limit);
-    const warnings = await checkVersions(adapters, agents);
+    const isAgentUnnamed = await lacksAgent(workflow.shape.name, { agent, options: workflowOptions });
     const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
-    const plan = await planStart(adapters, { workflow, options, ...asked });
-    this.#planned.set(plan, { adapters, warnings });
+    const request = {
+      ...asked,
+      workflow,
+      options: workflowOptions,
+      cwd: this.#options.directory,
+      agents,
+      isAgentUnnamed,
+    };
+    const { like, ...how } = options;
+    const known = like === undefined ? undefined : (RunService.#facts.get(like) ?? undefined);
+    const { plan, facts } = await planStart(adapters, request, { ...how, known });
+    this.#planned.set(plan, { adapters });
+    RunService.#facts.set(plan, facts);
     return plan;
   }
 
   /**
    * Announces that this process (or `pid`) prepares a run, until the announcement is passed to `start` or `resume` and
-   * the run's lease is held. null if the store is not in a directory.
+   * the run's lease is held. null if there is no space for it.
    */
   announce(
     params: Pick<StartingProcess, "workflow" | "work"> & { readonly run?: string; readonly pid?: number },
   ): Announcement | null {
-    const { storeDirectory, clock } = this.#adapters;
-    if (storeDirectory === null) return null;
+    const { clock } = this.#adapters;
     const { run = null, work, ...about } = params;
     const masked = maskValue(work, createMasking().mask);
-    return announceStart(storeDirectory, { ...about, run, work: masked, now: clock.now() });
+    return announceStart(this.#options.announces, { ...about, run, work: masked, now: clock.now() });
   }
 
   /** Processes on this host that prepare a run and do not hold its lease yet. Changes nothing. */
   async starting(): Promise<readonly StartingProcess[]> {
-    const { store, storeDirectory } = this.#adapters;
-    return storeDirectory === null ? [] : listStartingProcesses(storeDirectory, await store.listLeases());
+    return listStartingProcesses(this.#options.announces, await this.#adapters.store.listLeases());
   }
 
   async start(
     plan: StartPlan,
     watching: Pick<StartParams, "signal" | "listen" | "sessionMs" | "loopSlot" | "priority"> & Announced,
   ): Promise<RunReport> {
-    const { adapters, warnings } = this.#planned.get(plan) ?? { adapters: await this.adapters(), warnings: [] };
+    const { adapters } = this.#planned.get(plan) ?? { adapters: await this.adapters() };
     const { workflow, id: run } = plan;
     if (plan.earlier !== null) return await earlierReport(adapters, plan.earlier);
     watching.starting?.name(run);
-    for (const text of warnings) emitNote({ clock: adapters.clock, run, listen: watching.listen }, text);
+    for (const text of plan.preflight.flatMap(noticeLines))
+      emitNote({ clock: adapters.clock, run, listen: watching.listen }, text);
     const untaken = seedNotice(adapters, plan.config);
     if (untaken !== null) emitNote({ clock: adapters.clock, run, listen: watching.listen }, untaken);
     const given = plan.config.inputs["priority"];
@@ -346,6 +366,8 @@ export class RunService {
 }
 
 interface RunServiceOptions extends AdapterOptions {
+  /** The directory of the store, in which starting processes are announced. It may not exist yet. */
+  readonly announces: string;
   readonly forge: ForgeChoice;
   readonly loopLayout: LayoutSettings;
   readonly loops: SlotSettings;

@@ -4,6 +4,7 @@ import { Visitor, parseSync } from "vite";
 import { describe, expect, test } from "vitest";
 import { ERROR_CODES } from "@holdfast/platform/error";
 import { EXITS, EXIT_OF } from "../src/cli/exit.ts";
+import { PREFLIGHT } from "../src/preflight.ts";
 import { FINDING_KINDS, defaultFindingPolicy } from "@holdfast/core/findings";
 import { defaultRetention } from "@holdfast/core/retention";
 import { STATUS_KINDS } from "@holdfast/core/status";
@@ -31,6 +32,22 @@ describe("docs/errors.md", () => {
       ];
     });
     expect(offenders).toEqual([]);
+  });
+
+  test("has every mistake of the preflight, and those that are found before it", () => {
+    const before = [
+      { mistake: "the config file cannot be read", level: "error", code: "CONFIG_INVALID" },
+      { mistake: "git is missing or too old", level: "error", code: "GIT_MISSING" },
+      { mistake: "a run of this work exists", level: "error", code: "NEEDS_DECISION" },
+    ] as const;
+    const rows = [...PREFLIGHT, ...before].map(({ mistake, level, code }) => ({
+      mistake,
+      result: level,
+      code: code === null ? "" : `\`${code}\``,
+      // `run` can wait for space.
+      exit: code === null ? "" : String(EXITS[code === "DISK_FULL" ? "waiting" : EXIT_OF[code]].status),
+    }));
+    expect(errors.get("mistake")).toEqual(rows);
   });
 
   test("has every exit status", () => {

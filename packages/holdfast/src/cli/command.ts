@@ -125,6 +125,8 @@ export interface Shell {
    * that only read.
    */
   open(params: { readonly create: boolean; readonly pretend?: boolean; readonly writes?: boolean }): Promise<Holdfast>;
+  /** Creates the store if `open` had to pretend one. */
+  createStore(): Promise<Holdfast>;
   /** undefined if nothing was ever saved. A store that the user named and that does not exist is still an error. */
   openIfThere(params?: { readonly writes?: boolean }): Promise<Holdfast | undefined>;
   /** Works even if the store cannot be opened. */

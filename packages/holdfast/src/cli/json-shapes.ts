@@ -246,6 +246,15 @@ export const plan = strictObject({
       }),
     ),
     issue: nullable(anyObject),
+    preflight: array(
+      strictObject({
+        check: string(),
+        level: literal("notice"),
+        code: nullable(string()),
+        message: string(),
+        hint: nullable(string()),
+      }),
+    ),
     forge: nullable(strictObject({ name: string(), location: string() })),
     uses: uses.optional(),
   }),

@@ -6,7 +6,16 @@ import type { Command } from "./command.ts";
 import { EXITS, EXIT_OF, type Exit } from "./exit.ts";
 import { commandText, helpDocument, helpWidth, overviewText, unknownCommand } from "./commands/help.ts";
 import { type Interrupts, createInterrupts, interruptedError } from "./interrupts.ts";
-import { type Sink, type Streams, createSink, errorDocument, errorText, toHoldfastError } from "./output/terminal.ts";
+import {
+  type Sink,
+  type Streams,
+  createSink,
+  errorDocument,
+  errorText,
+  findingsIn,
+  saidText,
+  toHoldfastError,
+} from "./output/terminal.ts";
 import { createMasking } from "@holdfast/core/mask";
 import { STYLE_MARK, pageOf } from "./output/page.ts";
 import { parseArguments, splitCommand } from "./parse-arguments.ts";
@@ -121,6 +130,12 @@ function reportFailure(params: {
     const noColorFlag = words.includes("--no-color");
     const page = pageOf({ stream: process.stderr, env: process.env, noColorFlag, program });
     params.err.write(errorText(error, hint, page));
+    // The other findings of a preflight, errors first.
+    for (const finding of findingsIn(error)) {
+      const fix = finding.hint === null ? null : repeatFlags(finding.hint, program, COMMAND_NAMES);
+      const code = finding.code === "USAGE" ? null : finding.code;
+      params.err.write(saidText({ ...finding, code, hint: fix }, page));
+    }
   }
   if (process.env["HOLDFAST_DEBUG"] === "1") params.err.write(`${stackOf(error)}\n`);
   return EXIT_OF[error.code];

@@ -1,11 +1,12 @@
 /** Formats the plan of a run for `--dry-run`: stages, roles, worktree, and everything that the run would execute. */
-import { type Json, isJsonObject } from "@holdfast/core/json";
+import type { Json } from "@holdfast/core/json";
 import { loadPlugin } from "@holdfast/workflows/built-in";
 import { type AgentRole, namedRoles } from "@holdfast/workflows/plugin";
 import { previewAgent } from "../check-agents.ts";
 import { agentFileItems } from "../config/agent-files.ts";
 import type { ConsentItem } from "../config/consent.ts";
 import type { EffectiveConfig } from "../config/effective-config.ts";
+import { commandsOf } from "../observe-start.ts";
 import type { StartPlan } from "../plan-start.ts";
 import type { Shell } from "./command.ts";
 import { type Page, paint } from "./output/page.ts";
@@ -135,8 +136,7 @@ export async function planUses(
     agents,
     setup: settings.workspace.setup?.join(" && ") || null,
     copy: settings.workspace.copy,
-    gate: commandOf(inputs["gate"]),
-    checks: Array.isArray(inputs["until"]) ? inputs["until"].flatMap((check: Json) => commandOf(check) ?? []) : [],
+    ...commandsOf(inputs),
     hooks: plan.forge === null ? "none" : "pre-push of git, when the branch is pushed",
     yolo,
     store: settings.store ?? "in the git directory",
@@ -192,10 +192,4 @@ export async function rolesOf(
   const plugin = await loadPlugin(plan.shape.name);
   const roles = plugin?.roles(inputs, own) ?? namedRoles({ agent: own });
   return [...roles, ...fallback.map((one) => ({ role: "fallback", agent: one }))];
-}
-
-function commandOf(value: Json | undefined): string | null {
-  if (typeof value === "string") return value;
-  const command = isJsonObject(value) ? value["command"] : undefined;
-  return typeof command === "string" ? command : null;
 }

@@ -91,6 +91,13 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
       })();
       return holdfast;
     },
+    createStore: async () => {
+      const first = await holdfast;
+      if (first !== undefined && !PRETENDED.has(first)) return first;
+      await first?.close();
+      holdfast = undefined;
+      return await shell.open({ create: true, writes: true });
+    },
     openIfThere: async (access) => {
       try {
         return await shell.open({ create: false, ...access });
@@ -166,6 +173,9 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   };
 }
 
+/** Opened without a store. */
+const PRETENDED = new WeakSet<Holdfast>();
+
 async function workingDirectory(flag: string | undefined): Promise<string> {
   const cwd = resolve(flag ?? ".");
   if (flag === undefined) return cwd;
@@ -194,7 +204,17 @@ async function openStore(params: {
     if (!(error instanceof HoldfastError)) throw error;
     if (error.code === "STORE_MISSING" && error.data["elsewhere"] === true) throw broken ?? error;
     if (error.code !== "STORE_ABSENT") throw error;
-    if (params.pretend) return await openHoldfast({ ...open, pretend: true });
+    // A first run that is still being prepared has no store yet, and can be seen and stopped all the same.
+    const isStarting = async (): Promise<boolean> => {
+      const { listStartingProcesses } = await import("../announce-start.ts");
+      const { location } = error.data;
+      return typeof location === "string" && listStartingProcesses(location, []).length > 0;
+    };
+    if (params.pretend || (await isStarting())) {
+      const pretended = await openHoldfast({ ...open, pretend: true });
+      PRETENDED.add(pretended);
+      return pretended;
+    }
     throw broken ?? absent(error, config);
   }
 }

@@ -46,18 +46,17 @@ test.concurrent("a loop for a task starts from the current checkout, also with a
   await bench.git("clone", "commit", "-q", "--allow-empty", "-m", "not pushed");
   const work = { kind: "task", text: "Write the answer" } as const;
   const options = { task: work.text, until: "grep -q 42 answer.txt" };
-  const local = await bench.holdfast.work.plan({ workflow: "ralph", work, options });
+  const agent = `scripted:${bench.root}/script.json`;
+  const local = await bench.holdfast.work.plan({ workflow: "ralph", work, options, agent });
   expect(local.place?.base).toBeNull();
   const published = await bench.holdfast.work.plan({
     workflow: "ralph",
     work,
+    agent,
     options: { ...options, pullRequest: true },
   });
   expect(published.place?.base).toMatchObject({ branch: "main" });
-  const report = await bench.holdfast.work.start(
-    { ...local, config: { ...local.config, agent: "scripted", model: `${bench.root}/script.json` } },
-    {},
-  );
+  const report = await bench.holdfast.work.start(local, {});
   expect(report.outcome).toMatchObject({ kind: "done" });
   expect(await bench.git("clone", "log", "-2", "--format=%s", `holdfast/${report.run}`)).toContain("not pushed");
 });

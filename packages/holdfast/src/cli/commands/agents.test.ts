@@ -50,8 +50,8 @@ test("doctor has a line for each agent, with the fix", async () => {
   expect(status).toBe(0);
   expect(stdout).toMatch(/^ok +claude +9\.8\.7, ready$/m);
   expect(stdout).toMatch(/^warn +codex +4\.5\.6, Codex is not logged in\n +fix: Log in with `codex login`/m);
-  expect(stdout).toMatch(/^ok +gemini +not installed\n +fix: Install it: npm install -g @google\/gemini-cli/m);
-  for (const name of AGENT_PROGRAMS) expect(stdout).toMatch(new RegExp(`^(?:ok|warn) +${name} `, "m"));
+  expect(stdout).toMatch(/^missing +gemini +not installed\n +fix: Install it: `npm install -g @google\/gemini-cli`/m);
+  for (const name of AGENT_PROGRAMS) expect(stdout).toMatch(new RegExp(`^(?:ok|warn|missing) +${name} `, "m"));
 });
 
 describe("agents", () => {
@@ -59,7 +59,7 @@ describe("agents", () => {
     program("claude", `touch ${join(bin, "called-$1")}; echo "2.0.72 (Claude Code)"`);
     const { stdout } = await run("agents");
     expect(stdout).toMatch(/^claude +2\.0\.72 +2\.0\.73 +too old/m);
-    expect(stdout.replaceAll(/\s+/g, " ")).toContain("Upgrade it: npm install -g @anthropic-ai/claude-code@latest");
+    expect(stdout.replaceAll(/\s+/g, " ")).toContain("Upgrade it: `npm install -g @anthropic-ai/claude-code@latest`");
     const refused = await run("run", "--task", "x", "--workflow", "ralph", "--until", "true", "--agent", "claude");
     expect(refused.status, refused.stdout + refused.stderr).toBe(4);
     expect(refused.stderr).toMatch(/2\.0\.72 is too old: Holdfast needs 2\.0\.73 or newer/);
@@ -84,7 +84,7 @@ describe("agents", () => {
     const loop = ["--workflow", "ralph", "--until", "false", "--agent", "claude"];
     const started = await run("run", "--task", "x", ...loop);
     const said = (started.stdout + started.stderr).replaceAll(/\s+/g, " ");
-    expect(said).toMatch(/Warning: claude reports no version, .* 2\.0\.73 or newer/);
+    expect(said).toMatch(/claude reports no version, .* 2\.0\.73 or newer/);
     expect(calls()).not.toBe("");
     const before = calls();
     const [{ id }] = JSON.parse((await run("--json", "list")).stdout).runs;

@@ -17,7 +17,7 @@ export const spec = {
   name: "doctor",
   summary: "find out why something does not work",
   details: [
-    "Checks this machine, the repository, the store and the config. Each check passes, warns or fails, with the remedy below it. Exit status 1 if a check fails.",
+    "Checks this machine, the repository, the store and the config. Each check passes, warns, fails or names what is missing, with the remedy below it. Exit status 1 if a check fails.",
   ],
   operands: [],
   consent: "reads",
@@ -28,7 +28,7 @@ export const spec = {
     { line: "holdfast doctor --json", about: "the checks as data" },
   ],
   reads: true,
-  json: '{"ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail", "detail", "fix"}], "usage": [{"run", "checkpoints", "bytes"}]}.',
+  json: '{"ok": true | false, "checks": [{"name", "level": "ok" | "missing" | "warn" | "fail", "detail", "fix"}], "usage": [{"run", "checkpoints", "bytes"}]}.',
 } as const satisfies CommandSpec;
 
 type Check = DoctorReport["checks"][number];
@@ -106,12 +106,13 @@ async function checkNamedStore(shell: Shell): Promise<Check | null> {
 
 export function doctorText(report: DoctorReport, page: Page): string {
   const name = Math.max(0, ...report.checks.map((check) => check.name.length));
-  const left = 4 + 2 + name + 2;
+  const label = Math.max(4, ...report.checks.map((check) => check.level.length));
+  const left = label + 2 + name + 2;
   const room = Number.isFinite(page.width) ? Math.max(20, page.width - left) : 1000;
   const lines = report.checks.flatMap((check) => {
     const [first = "", ...more] = wrap(escapeText(check.detail), room);
     const fix = check.fix === null ? [] : wrap(`fix: ${escapeText(check.fix)}`, room);
-    const level = paint(page, STYLES[check.level], padEnd(check.level, 4));
+    const level = paint(page, STYLES[check.level], padEnd(check.level, label));
     return [
       `${level}  ${padEnd(escapeText(check.name), name)}  ${first}`,
       ...[...more, ...fix].map((line) => " ".repeat(left) + line),
@@ -136,7 +137,7 @@ export function usageText(usage: DoctorReport["usage"], page: Page): string {
   return `Space in the store by run, before compression\n${renderTable({ columns, rows }, page)}`;
 }
 
-const STYLES: Readonly<Record<CheckLevel, Style>> = { ok: "green", warn: "yellow", fail: "red" };
+const STYLES: Readonly<Record<CheckLevel, Style>> = { ok: "green", missing: "dim", warn: "yellow", fail: "red" };
 
 function verdict(report: DoctorReport, page: Page): string {
   const count = (level: CheckLevel): number => report.checks.filter((check) => check.level === level).length;

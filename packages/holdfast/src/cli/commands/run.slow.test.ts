@@ -208,10 +208,6 @@ describe("work", () => {
         status: 2,
         stderr: expect.stringContaining("There is no issue 7"),
       });
-      expect(await place.run("run", "1")).toMatchObject({
-        status: 2,
-        stderr: expect.stringContaining("No agent is configured"),
-      });
       expect(await place.run("run", "1", "--agent", "claud:x")).toMatchObject({
         status: 2,
         stderr: expect.stringContaining("There is no agent"),

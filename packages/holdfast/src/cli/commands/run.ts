@@ -14,6 +14,7 @@ import { guessSetup, readerOf } from "../../config/detect-setup.ts";
 import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { StartPlan } from "../../plan-start.ts";
+import { NEW_REPOSITORY } from "../../preflight.ts";
 import type { Input, Shell } from "../command.ts";
 import { USES_OF } from "../consent.ts";
 import {
@@ -27,6 +28,7 @@ import {
 import type { Exit } from "../exit.ts";
 import { unlessAborted } from "../interrupts.ts";
 import { paint } from "../output/page.ts";
+import { saidText } from "../output/terminal.ts";
 import { escapeText } from "../output/text.ts";
 import { readSlot } from "../parse-arguments.ts";
 import { loadConsented, rememberTyped } from "../run-consent.ts";
@@ -48,28 +50,23 @@ type RunInput = Input<(typeof spec)["flags"]>;
 export { spec };
 
 export async function run(shell: Shell, input: RunInput): Promise<Exit> {
+  const dryRun = input.on("dry-run");
   const stated = await shell.consent.stated();
-  if (!input.on("dry-run")) await requireStart(shell, input, stated.settings.work);
+  const only = await onlyAgent(shell, input, stated.settings.work);
+  if (!dryRun) await requireStart(shell, input, { settings: stated.settings.work, only });
   // A dry run shows what the file sets, and uses none of it.
-  const { settings } = input.on("dry-run") ? stated : await shell.config();
+  const { settings } = dryRun ? stated : await shell.config();
   for (const warning of deprecatedFlags(input)) shell.notify(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
-  const request = readRequest(input, settings.work);
-  const holdfast = await shell.open({
-    create: !input.on("dry-run"),
-    pretend: input.on("dry-run"),
-    writes: !input.on("dry-run"),
-  });
-  const files = filesTasks(request.workflow) && !input.on("dry-run");
+  const request = withAgent(readRequest(input, settings.work), only);
+  // The store of a first run is created when the preflight has found no error.
+  const first = await shell.open({ create: false, pretend: true, writes: !dryRun }).catch(notARepository);
   // `start` removes the announcement when it holds the lease; every other return removes it here.
-  using starting = input.on("dry-run") ? null : holdfast.work.announce(request);
-  const planFor = (of: Work): Promise<StartPlan> =>
+  using starting = dryRun ? null : first.work.announce(request);
+  const planFor = (holdfast: Holdfast, of: Work, like?: StartPlan): Promise<StartPlan> =>
     unlessAborted(
       shell.signal,
-      planRun(shell, holdfast, { ...request, work: of }, { settings: settings.work.impl, input }),
+      planRun(shell, holdfast, { ...request, work: of }, { settings: settings.work.impl, input, like }),
     );
-  // A start that the plan refuses files no issue: others would see it, and it cannot be taken back.
-  const check = (): Promise<unknown> => planFor(request.work);
-  const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request, check)) : request.work;
   const loopSlot = readSlot(input);
   const session = request.sessionMs === undefined ? {} : { sessionMs: request.sessionMs };
   const limits = readWorkflowLimits({
@@ -79,37 +76,38 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   });
   const resumeUnfinished = async (run: string): Promise<Exit> => {
     starting?.remove();
-    return await resumeRun(shell, holdfast, {
+    return await resumeRun(shell, first, {
       run,
       limit: readLimits(input),
       limits,
       ...session,
-      dryRun: input.on("dry-run"),
+      dryRun,
       wait: input.on("wait"),
       ...loopSlot,
       detach: input.on("detach"),
     });
   };
-  const ofIssue = await openRun(holdfast, work, input.on("resume"));
-  if (ofIssue !== undefined && input.on("resume")) return await resumeUnfinished(ofIssue.id);
-  const plan = await planFor(work);
-  const raised = input.on("resume") && Object.keys(limits).length > 0 && plan.earlier?.state.kind === "failed";
+  const resumes = input.on("resume");
+  const named = await openRun(first, request.work, resumes);
+  if (named !== undefined && resumes) return await resumeUnfinished(named.id);
+  if (named !== undefined) throw runUnfinishedError(await first.runWithStatus(named.id));
+  const files = filesTasks(request.workflow) && !dryRun && request.work.kind === "task";
+  // A start that the preflight refuses files no issue: others would see it, and it cannot be taken back.
+  const planned = await planFor(first, request.work);
+  const holdfast = dryRun ? first : await shell.createStore();
+  const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
+  const ofIssue = files ? await openRun(holdfast, work, resumes) : undefined;
+  if (ofIssue !== undefined && resumes) return await resumeUnfinished(ofIssue.id);
+  const plan = holdfast === first && work === request.work ? planned : await planFor(holdfast, work, planned);
+  const raised = resumes && Object.keys(limits).length > 0 && plan.earlier?.state.kind === "failed";
   const open = ofIssue ?? (raised ? plan.earlier : await openTask(holdfast, plan));
-  if (open !== undefined && input.on("resume")) return await resumeUnfinished(open.id);
+  if (open !== undefined && resumes) return await resumeUnfinished(open.id);
   if (plan.earlier !== null && open === undefined) {
     if (plan.earlier.state.kind === "done") await refuseOtherTarget(holdfast, plan.earlier, request);
-    return await showEarlier(shell, holdfast, plan, input.on("dry-run"));
-  }
-  if (input.on("dry-run")) {
-    const uses = await planUses(shell, await shell.consent.stated(), plan);
-    shell.print({
-      json: () => ({ kind: "plan", plan: { ...planDocument(plan), uses } }),
-      text: (page) => planText(plan, page) + usesText(uses, page),
-    });
-    if (open !== undefined) shell.notify(`Run ${open.id} is unfinished: ${shell.talk.program} resume ${open.id}`);
-    return "done";
+    return await showEarlier(shell, holdfast, plan, dryRun);
   }
   if (open !== undefined) throw runUnfinishedError(await holdfast.runWithStatus(open.id));
+  if (dryRun) return await showPlan(shell, plan);
   sayEarlier(shell, plan);
   if (plan.place !== null && settings.workspace.setup === null) sayMissingSetup(shell);
   if (input.on("detach")) {
@@ -138,6 +136,44 @@ function sayMissingSetup(shell: Shell): void {
   );
 }
 
+/** The same finding as of the preflight, which cannot run without a place for its store. */
+function notARepository(error: unknown): never {
+  const isOutside = error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY";
+  throw isOutside ? new HoldfastError({ code: error.code, message: error.message, hint: NEW_REPOSITORY }) : error;
+}
+
+/** Prints what a run would do and use, and the notices of the preflight. */
+async function showPlan(shell: Shell, plan: StartPlan): Promise<Exit> {
+  const uses = await planUses(shell, await shell.consent.stated(), plan);
+  shell.print({
+    json: () => ({ kind: "plan", plan: { ...planDocument(plan), uses } }),
+    text: (page) => planText(plan, page) + usesText(uses, page),
+  });
+  for (const notice of plan.preflight) shell.notify(saidText(notice, shell.talk));
+  return "done";
+}
+
+/** The only agent that is ready, if none is named; null: one is named, or there is not exactly one. */
+async function onlyAgent(shell: Shell, input: RunInput, settings: WorkSettings): Promise<string | null> {
+  const request = readRequest(input, settings);
+  const options = await withTeam(shell, request);
+  const { lacksAgent } = await import("../../adapters.ts");
+  if (!(await lacksAgent(request.workflow, { agent: request.agent, options }))) return null;
+  const { observeAgents } = await import("../../check-agents.ts");
+  const { unnamedAgentOf } = await import("../../observe-start.ts");
+  const { ready } = unnamedAgentOf(await observeAgents());
+  const [agent] = ready;
+  if (agent === undefined || ready.length > 1) return null;
+  shell.notify(
+    `Using ${agent}, the only agent that is ready. Another one: --agent, or \`${shell.talk.program} setup\`.`,
+  );
+  return agent;
+}
+
+function withAgent(request: RunRequest, only: string | null): RunRequest {
+  return request.agent === null && only !== null ? { ...request, agent: only } : request;
+}
+
 /**
  * Retries the start when there is space. While the disk is too full to create the first worktree, no run exists that
  * could wait. The next attempt with the same plan continues a failed one.
@@ -163,7 +199,11 @@ async function startWithSpace(
 const LOOK_AGAIN_MS = 2000;
 
 /** Asks before anything is started. A setting that a flag replaces needs no consent. `settings`: as the file sets them. */
-async function requireStart(shell: Shell, input: RunInput, settings: WorkSettings): Promise<void> {
+async function requireStart(
+  shell: Shell,
+  input: RunInput,
+  { settings, only }: { readonly settings: WorkSettings; readonly only: string | null },
+): Promise<void> {
   const { REPLACED_BY } = await import("../../config/consent.ts");
   const { agentFileItems } = await import("../../config/agent-files.ts");
   const typed: { on(flag: string): boolean } = input;
@@ -172,7 +212,7 @@ async function requireStart(shell: Shell, input: RunInput, settings: WorkSetting
   );
   const workflow = input.text("workflow") ?? DEFAULT_WORKFLOW;
   const uses = [...USES_OF.works, "start" as const, ...(isBuiltIn(workflow) ? [workflow] : [])];
-  const agents = await agentsOf(shell, readRequest(input, settings), settings);
+  const agents = await agentsOf(shell, withAgent(readRequest(input, settings), only), settings);
   const words = TYPED.flatMap((flag) => input.texts(flag));
   await rememberTyped(
     shell,
@@ -187,23 +227,24 @@ const TYPED = ["agent", "impl-model", "review-model", "backend", "model"] as con
 
 /** The agents that the run would start. */
 async function agentsOf(shell: Shell, request: RunRequest, settings: WorkSettings): Promise<readonly string[]> {
-  const { workflow: name, agent, options } = request;
-  const team = name === "crunch" ? withoutAgents(await shell.consent.crunchSettings(), request.agentTyped) : null;
+  const { workflow: name, agent } = request;
   const { provider = null, model = null } = agent === null ? {} : splitAgent(agent);
-  const inputs = team === null ? options : { ...options, settings: { agents: team.agents } };
-  const plan = { config: { agent: provider, model, inputs }, shape: { name } };
+  const plan = { config: { agent: provider, model, inputs: await withTeam(shell, request) }, shape: { name } };
   return (await rolesOf(plan, settings.errors.fallback.agents)).map((role) => role.agent);
 }
 
+/** The options, with the agents of crunch's team. */
+async function withTeam(shell: Shell, { workflow, options, agentTyped }: RunRequest): Promise<JsonObject> {
+  if (workflow !== "crunch") return options;
+  const { agents } = withoutAgents(await shell.consent.crunchSettings(), agentTyped);
+  return { ...options, settings: { agents } };
+}
+
 /** Files a task as an issue first, if there is a forge. The same text yields the same issue, also after a crash. */
-async function fileTask(
-  holdfast: Holdfast,
-  { work, options }: RunRequest,
-  check: () => Promise<unknown>,
-): Promise<Work> {
+async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Promise<Work> {
   if (work.kind !== "task") return work;
   const labels = typeof options["type"] === "string" ? [`type:${options["type"]}`] : [];
-  return (await holdfast.work.fileTask(work.text, labels, check)) ?? work;
+  return (await holdfast.work.fileTask(work.text, labels)) ?? work;
 }
 
 /** The unfinished run of this work. Throws an error that names the holder if another process works on it. */
@@ -254,35 +295,33 @@ async function refuseOtherTarget(holdfast: Holdfast, run: RunSummary, { options,
   throw otherTargetError(run, { issue: work.kind === "issue" ? work.number : null, request });
 }
 
+interface PlanInput {
+  readonly settings: ImplSettings;
+  readonly input: RunInput;
+  /** An earlier plan of the same command line, whose facts are used again. */
+  readonly like: StartPlan | undefined;
+}
+
 async function planRun(
   shell: Shell,
   holdfast: Holdfast,
   request: RunRequest,
-  { settings, input }: { readonly settings: ImplSettings; readonly input: RunInput },
+  { settings, input, like }: PlanInput,
 ): Promise<StartPlan> {
   const { work, workflow, agent, limit, mode, seed } = request;
   const common = { work, agent, limit, mode, again: input.on("again"), ...(seed === null ? {} : { seed }) };
+  const how = { dryRun: input.on("dry-run"), wait: input.on("wait"), ...(like === undefined ? {} : { like }) };
   if (!isBuiltIn(workflow)) {
     const file = resolve(shell.cwd, workflow);
     const id = shell.env[RUN_ID_VARIABLE];
     const named = { labels: { "workflow-file": file }, ...(id === undefined ? {} : { id }) };
-    return await holdfast.work.plan({ ...common, workflow: await loadConsented(shell, file, "typed"), ...named });
+    const custom = await loadConsented(shell, file, "typed");
+    return await holdfast.work.plan({ ...common, workflow: custom, ...named }, how);
   }
-  const { options, namesAgents } = await FILE_OPTIONS[workflow]({ shell, request, settings, input });
-  if (agent === null && !namesAgents) throw noAgent();
+  const options = await FILE_OPTIONS[workflow]({ shell, request, settings, input });
   const { baseBranch } = request.options;
-  return await holdfast.work.plan({
-    ...common,
-    workflow,
-    options: { ...request.options, ...options },
-    ...(typeof baseBranch === "string" ? { base: baseBranch } : {}),
-  });
-}
-
-interface FileOptions {
-  readonly options: JsonObject;
-  /** Whether options and files name an agent for every role. */
-  readonly namesAgents: boolean;
+  const base = typeof baseBranch === "string" ? { base: baseBranch } : {};
+  return await holdfast.work.plan({ ...common, workflow, options: { ...request.options, ...options }, ...base }, how);
 }
 
 /** The options of a workflow that are in files, read once when the run starts. */
@@ -294,27 +333,22 @@ const FILE_OPTIONS: Readonly<
       readonly request: RunRequest;
       readonly settings: ImplSettings;
       readonly input: RunInput;
-    }) => Promise<FileOptions>
+    }) => Promise<JsonObject>
   >
 > = {
-  async impl({ shell, request, settings, input }) {
+  async impl({ shell, settings, input }) {
     const path = input.text("plan");
     const plan = path === undefined ? null : { path, text: readPlan(resolve(shell.cwd, path)) };
-    const options = { prompts: await promptsOf(shell.consent, "impl", settings), plan };
-    return { options, namesAgents: request.options["implModel"] !== null };
+    return { prompts: await promptsOf(shell.consent, "impl", settings), plan };
   },
   async crunch({ shell, request }) {
     const settings = withoutAgents(await shell.consent.crunchSettings(), request.agentTyped);
-    const prompts = await promptsOf(shell.consent, "crunch");
-    return {
-      options: { settings, prompts },
-      namesAgents: Object.values(settings.agents).every(({ agent }) => agent !== null),
-    };
+    return { settings, prompts: await promptsOf(shell.consent, "crunch") };
   },
   async ralph({ shell, request: { work }, input }) {
     const files = await readRalphFiles(input, (path) => readGiven(resolve(shell.cwd, path)));
     const task = work.kind === "task" ? work.text : work.kind === "issue" ? `Resolve issue #${work.number}` : "";
-    return { options: { ...files, task, prompts: await promptsOf(shell.consent, "ralph") }, namesAgents: false };
+    return { ...files, task, prompts: await promptsOf(shell.consent, "ralph") };
   },
 };
 
@@ -356,13 +390,6 @@ async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary
   const holder = await (await holdfast.run(run.id)).holder();
   if (holder?.alive === "alive") throw runHeldError(run.id, holder.lease);
   return run;
-}
-
-function noAgent(): HoldfastError {
-  return usageError(
-    "No agent is configured",
-    "Name one with --agent (command:./my-agent), or as `agent:` in holdfast.config.yaml. `holdfast demo` needs none.",
-  );
 }
 
 /** A second run of an issue always mentions the first. */

@@ -1,4 +1,5 @@
 /** Writes to the standard streams: sinks that escape control characters, progress lines, errors and questions. */
+import type { PreflightFinding } from "../../preflight.ts";
 import { createInterface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -119,18 +120,45 @@ export function toHoldfastError(thrown: unknown): HoldfastError {
  */
 export function errorText(error: HoldfastError, hint: string | null, page: Page): string {
   if (error.code === "INTERRUPTED") return `${escapeText(error.message)}\n`;
-  const code = error.code === "USAGE" ? "" : ` [${error.code}]`;
-  const [first = "", ...more] = wrapLines(`${escapeLines(ownLines(error.message.trim()))}${code}`, page);
-  const lines = [`${paint(page, "red", "error:")} ${first}`, ...more.map((line) => `       ${line}`)];
-  const excerpt = error.data["excerpt"];
+  const code = error.code === "USAGE" ? null : error.code;
+  const { excerpt } = error.data;
+  return saidText({ level: "error", code, message: error.message, hint, excerpt }, page);
+}
+
+/** The further findings of an error of the preflight. */
+export function findingsIn({ data }: HoldfastError): readonly PreflightFinding[] {
+  const { more } = data;
+  return Array.isArray(more) ? more.filter(isFinding) : [];
+}
+
+function isFinding(value: unknown): value is PreflightFinding {
+  return typeof value === "object" && value !== null && "level" in value && "message" in value && "hint" in value;
+}
+
+/** An error or a notice, with the hint below it. */
+export function saidText(
+  said: {
+    readonly level: "error" | "notice";
+    readonly code: string | null;
+    readonly message: string;
+    readonly hint: string | null;
+    readonly excerpt?: unknown;
+  },
+  page: Page,
+): string {
+  const { level, excerpt } = said;
+  const code = said.code === null ? "" : ` [${said.code}]`;
+  const [first = "", ...more] = wrapLines(`${escapeLines(ownLines(said.message.trim()))}${code}`, page);
+  const label = level === "error" ? paint(page, "red", "error:") : paint(page, "yellow", "notice:");
+  const lines = [`${label} ${first}`, ...more.map((line) => `       ${line}`)];
   if (typeof excerpt === "string")
     lines.push(
       ...escapeLines(excerpt)
         .split("\n")
         .map((line) => `  ${line}`),
     );
-  if (hint !== null) {
-    const [start = "", ...rest] = wrapLines(escapeLines(hint), page);
+  if (said.hint !== null) {
+    const [start = "", ...rest] = wrapLines(escapeLines(said.hint), page);
     lines.push(`${paint(page, "cyan", "hint:")}  ${start}`, ...rest.map((line) => `       ${line}`));
   }
   return `${lines.join("\n")}\n`;

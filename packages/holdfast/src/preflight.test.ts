@@ -1,0 +1,102 @@
+import { describe, expect, test } from "vitest";
+import { firstProgram } from "./observe-start.ts";
+import { PREFLIGHT, type StartFacts, judgeStart, preflightError } from "./preflight.ts";
+
+const fine: StartFacts = {
+  work: { kind: "issue", number: 1 },
+  run: "issue-1",
+  again: false,
+  repository: {
+    checkout: { root: "/shop", head: "a", branch: "refs/heads/main", operation: null, changed: [] },
+    remote: { name: "origin", url: "https://github.com/octo/app.git" },
+    host: "github.com",
+    unreachable: null,
+    base: { kind: "found", branch: "main", commit: "a", hasHead: true },
+    branch: { name: "holdfast/issue-1", taken: null },
+    occupied: null,
+  },
+  needsFiles: false,
+  forge: { name: "github", location: "https://github.com/octo/app" },
+  forgeError: null,
+  issue: "open",
+  agents: [
+    {
+      name: "codex",
+      provider: "codex",
+      probe: { installed: true, version: "1.0.0", problem: null, hint: null },
+      version: { needs: "0.78.0", verdict: "ok" },
+      fallback: false,
+    },
+  ],
+  unnamedAgent: null,
+  commands: [],
+  folders: [{ path: "/shop", problem: null, freeBytes: 50 * 1024 ** 3 }],
+};
+
+const checksOf = (facts: Partial<StartFacts>, how = {}) =>
+  judgeStart({ ...fine, ...facts }, how).map(({ check, level }) => `${level} ${check}`);
+
+describe("preflight", () => {
+  test("nothing is found where nothing is wrong", () => {
+    expect(judgeStart(fine)).toEqual([]);
+    expect(preflightError([])).toBeNull();
+  });
+
+  test("names are unique, errors have a code and notices have none", () => {
+    expect(new Set(PREFLIGHT.map(({ check }) => check)).size).toBe(PREFLIGHT.length);
+    for (const { level, code } of PREFLIGHT) expect(code === null).toBe(level === "notice");
+  });
+
+  const { repository } = fine;
+  if (repository === null) throw new TypeError("the sample has a repository");
+  const unreachable = { cause: "network", message: "fatal: no route\n" } as const;
+  const missing = { installed: false, version: null, problem: "codex is not on PATH", hint: "Install it." };
+  const [agent] = fine.agents;
+  test.each([
+    ["a closed issue with --again", { issue: "closed", again: true }, []],
+    ["an unreachable remote with a forge", { repository: { ...repository, unreachable } }, ["error remote"]],
+    [
+      "an unreachable remote without a forge",
+      { work: { kind: "task", text: "x" }, forge: null, issue: null, repository: { ...repository, unreachable } },
+      ["notice offline"],
+    ],
+    ["a bare repository", { repository: { ...repository, checkout: null } }, []],
+    ["a full disk", { folders: [{ path: "/shop", problem: null, freeBytes: 1024 }] }, ["error disk_full"]],
+    ["little space", { folders: [{ path: "/shop", problem: null, freeBytes: 1024 ** 3 - 1 }] }, ["notice low_disk"]],
+    ["a missing agent", { agents: [{ ...agent, probe: missing, version: null }] }, ["error agent_missing"]],
+    [
+      "a missing agent to fall back to",
+      { agents: [{ ...agent, probe: missing, version: null, fallback: true }] },
+      ["notice fallback_agent"],
+    ],
+    [
+      "a version that cannot be read",
+      { agents: [{ ...agent, version: { needs: "0.78.0", verdict: "unknown" } }] },
+      ["notice agent_version"],
+    ],
+  ] as const)("%s", (_name, facts, found) => {
+    // The table is constant, so its types are narrower than the facts.
+    expect(checksOf(facts as Partial<StartFacts>)).toEqual(found);
+  });
+
+  test("a dry run needs no agent, and --wait waits for space", () => {
+    const agents = fine.agents.map((each) => ({ ...each, probe: missing, version: null }));
+    const folders = [{ path: "/shop", problem: null, freeBytes: 0 }];
+    expect(checksOf({ agents, folders }, { dryRun: true })).toEqual(["error disk_full", "notice agent_missing"]);
+    expect(checksOf({ agents, folders }, { wait: true })).toEqual(["error agent_missing", "notice disk_full"]);
+  });
+
+  test.each([
+    ["npm test", "npm"],
+    ["CI=1 FOO=bar npx vitest run", "npx"],
+    ["./scripts/check.sh --fast", "./scripts/check.sh"],
+    ["test -f answer.txt", null],
+    ["[ -f answer.txt ]", null],
+    ["cd web && npm test", null],
+    ['"$HOME/bin/check"', null],
+    ["(npm test)", null],
+    ["", null],
+  ])("the first program of %j is %j", (line, program) => {
+    expect(firstProgram(line)).toBe(program);
+  });
+});
