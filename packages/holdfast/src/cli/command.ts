@@ -158,7 +158,8 @@ export interface Shell {
   /** Width of stdout now: the user may resize the window. */
   columns(): number;
   progress(): Progress;
-  confirm(question: string): Promise<"yes" | "no" | "cannot_ask">;
+  /** `enter`: what Enter means; default "no". The end of the input is always a no. */
+  confirm(question: string, params?: { readonly enter?: "yes" | "no" }): Promise<"yes" | "no" | "cannot_ask">;
   /** Whether the user can be asked at a terminal. */
   readonly canAsk: boolean;
   /** Allowed only if `canAsk`. Enter returns `fallback`. */

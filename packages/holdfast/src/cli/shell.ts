@@ -49,10 +49,11 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const notify = (text: string): void => {
     if (text !== "" && !silent && !hushed()) streams.err.write(text.endsWith("\n") ? text : `${text}\n`);
   };
-  const confirm: Shell["confirm"] = async (question) => {
+  const confirm: Shell["confirm"] = async (question, { enter = "no" } = {}) => {
     if (!canAsk) return "cannot_ask";
     const { askYesNo } = await import("./output/terminal.ts");
-    return askYesNo({ question: streams.err.shown(question), input: process.stdin, output: process.stderr, signal });
+    const asked = streams.err.shown(question);
+    return askYesNo({ question: asked, enter, input: process.stdin, output: process.stderr, signal });
   };
   const consent = createConsent({
     cwd,

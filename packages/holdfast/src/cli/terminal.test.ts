@@ -60,12 +60,15 @@ describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", (
     expect(taken.status).toBe(0);
   });
 
-  test("setup asks for the gate, shows the file, and writes it only after a yes", async () => {
-    const refused = await typed("setup --agent command:./a", ["make\n", "n\n"], {}, /none\? \[none\]|\[y\/N\]/);
+  test("setup asks for the gate, shows the file, and writes it after Enter, not after a no or the end of the input", async () => {
+    const refused = await typed("setup --agent command:./a", ["make\n", "n\n"], {}, SETUP_ASKS);
     expect([refused.status, refused.output]).toEqual([4, expect.stringContaining("gate: make")]);
     const path = join(repository, "holdfast.config.yaml");
     await expect(readFile(path, "utf8")).rejects.toThrow("ENOENT");
-    const taken = await typed("setup --agent command:./a", ["\n", "y\n"], {}, /none\? \[none\]|\[y\/N\]/);
+    const ended = await typed("setup --agent command:./a", ["make\n", "\u0004"], {}, SETUP_ASKS);
+    expect(ended.status).toBe(4);
+    await expect(readFile(path, "utf8")).rejects.toThrow("ENOENT");
+    const taken = await typed("setup --agent command:./a", ["\n", "\n"], {}, SETUP_ASKS);
     expect([taken.status, taken.output]).toEqual([0, expect.stringContaining("Wrote ")]);
     expect(await readFile(path, "utf8")).toMatch(/^# .*\nagent: command:\.\/a\n$/);
   });
@@ -77,6 +80,8 @@ describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", (
     expect(await readFile(join(repository, "a.txt"), "utf8")).toBe("one\n");
   });
 });
+
+const SETUP_ASKS = /none\? \[none\]|\[Y\/n\]/;
 
 function typed(
   command: string,

@@ -159,7 +159,7 @@ describe("settings of a repository that need consent", () => {
 
   test("settings that setup writes are trusted, and no others of the file", async () => {
     const { run } = await begin((touch) => `ralph:\n  until: ${touch("until")}\n`);
-    const chosen = ["--gate", "make check", "--setup", "make deps", "--forge", "none"];
+    const chosen = ["--gate", "make check", "--setup", "make deps", "--forge", "none", "--agent", "command:true"];
     expect(await run(["setup", "--yes", ...chosen])).toMatchObject({ status: 0 });
     const { settings } = JSON.parse((await run(["trust", "--json"])).stdout);
     const trusted = Object.fromEntries(

@@ -204,7 +204,7 @@ describe("setup", () => {
 
   test("without a file, an agent and a gate it writes nothing", async () => {
     expect(await run("setup", "--yes")).toMatchObject({
-      status: 0,
+      status: 4,
       stdout: expect.stringContaining("Nothing to write: no agent and no gate were found.\n"),
     });
     expect(existsSync(join(repository, "holdfast.config.yaml"))).toBe(false);
@@ -247,9 +247,11 @@ describe("setup", () => {
   test("without an agent it reports that", async () => {
     const { status, stdout, stderr } = await run("setup", "--yes");
     expect([status, stdout, stderr]).toEqual([
-      0,
+      4,
       expect.stringMatching(/^agent +none is ready/m),
-      expect.stringContaining("No agent is ready. Show what they need: holdfast agents"),
+      expect.stringMatching(
+        /^No agent is ready\. Set one up, such as claude\. Install it: `npm install -g @anthropic-ai\/claude-code`.*\nShow what each needs: holdfast agents\n$/,
+      ),
     ]);
   });
 });

@@ -12,6 +12,7 @@ import type { ConfigEdit } from "../../config/edit-config.ts";
 import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
 import type { ObservedForge } from "../../find-forge.ts";
+import { unnamedAgentOf } from "../../observe-start.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
@@ -22,7 +23,7 @@ export const spec = {
   name: "setup",
   summary: "find your agent and forge, and write the config file",
   details: [
-    "Looks for installed agents, a forge login, the command that installs this project's dependencies and the command that tests it, and writes what it found to holdfast.config.yaml. At a terminal it asks which agent and which commands to use. Every question has a flag, and --yes accepts the proposals. Without a terminal and without --yes it shows the file and writes nothing (exit status 2).",
+    "Looks for installed agents, a forge login, the command that installs this project's dependencies and the command that tests it, and writes what it found to holdfast.config.yaml. At a terminal it asks which agent and which commands to use. Every question has a flag, and --yes accepts the proposals. Enter accepts a proposal. Without a terminal and without --yes it shows the file and writes nothing (exit status 2). Without any agent that is ready it ends with exit status 4 and the command that installs one.",
     "An existing file keeps its other settings and its comments. A setting of the file is changed only by a flag.",
     "Holdfast also works without a config file. --defaults writes one that explains every setting.",
   ],
@@ -117,7 +118,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
       return `${seen}${isWritten ? `Wrote ${escapeText(path)}\n` : end}`;
     },
   });
-  return conclude(shell, input, { isWritten, changed, asks, plan });
+  return conclude(shell, input, { isWritten, changed, asks, plan, found });
 }
 
 /** Writes a file that explains every setting. Detects and asks nothing. */
@@ -162,7 +163,13 @@ function writeNew(path: string, text: string): boolean {
 function conclude(
   shell: Shell,
   input: SetupInput,
-  state: { readonly isWritten: boolean; readonly changed: boolean; readonly asks: boolean; readonly plan: SetupPlan },
+  state: {
+    readonly isWritten: boolean;
+    readonly changed: boolean;
+    readonly asks: boolean;
+    readonly plan: SetupPlan;
+    readonly found: Found;
+  },
 ): Exit {
   const { program } = shell.talk;
   if (state.changed && !state.isWritten && !input.on("dry-run")) {
@@ -173,12 +180,15 @@ function conclude(
     if (shell.json) return "usage";
     throw usage("Not a terminal: nothing was written", "Pass --yes to accept.");
   }
-  if (!input.on("dry-run"))
-    shell.notify(
-      state.plan.agent === null
-        ? `No agent is ready. Show what they need: ${program} agents`
-        : `Test the agent: ${program} agents test ${escapeText(state.plan.agent)}\nThen: ${program} run ISSUE --dry-run`,
-    );
+  if (input.on("dry-run")) return "done";
+  if (state.plan.agent === null) {
+    const { hint } = unnamedAgentOf(state.found.agents);
+    shell.notify(`No agent is ready. ${escapeText(hint)}\nShow what each needs: ${program} agents`);
+    return "needs_you";
+  }
+  shell.notify(
+    `Test the agent: ${program} agents test ${escapeText(state.plan.agent)}\nThen: ${program} run ISSUE --dry-run`,
+  );
   return "done";
 }
 
@@ -266,7 +276,8 @@ async function mayWrite(
   if (input.on("yes")) return true;
   if (!file.asks) return false;
   shell.notify(`\n${escapeText(file.path)}:\n\n${file.text}`);
-  return (await shell.confirm("Write it?")) === "yes";
+  // Nothing is lost by it: an existing file keeps its other settings and its comments. So Enter accepts.
+  return (await shell.confirm("Write it?", { enter: "yes" })) === "yes";
 }
 
 function textOf(path: string): string {

@@ -199,25 +199,27 @@ export function errorDocument(error: HoldfastError, hint: string | null): unknow
   return { error: { code, message, hint, retry, data } };
 }
 
-/** Anything but a clear yes is a no: Enter must never choose the destructive answer. */
+/** Anything but a clear yes is a no. Enter is a yes only where nothing can be lost; the end of the input never is. */
 export async function askYesNo(params: {
   readonly question: string;
+  readonly enter?: "yes" | "no";
   readonly input: Readable;
   readonly output: Writable;
   readonly signal: AbortSignal;
 }): Promise<"yes" | "no"> {
   const reader = createInterface({ input: params.input, output: params.output });
   const closed = new Promise<string>((resolve) => {
-    reader.once("close", () => resolve(""));
+    reader.once("close", () => resolve("no"));
   });
   // readline swallows Ctrl+C while it reads, so this passes it on to the signal handler.
   reader.once("SIGINT", () => process.emit("SIGINT"));
+  const { enter = "no" } = params;
   try {
     const answer = await Promise.race([
-      reader.question(`${params.question} [y/N] `, { signal: params.signal }),
+      reader.question(`${params.question} ${enter === "yes" ? "[Y/n]" : "[y/N]"} `, { signal: params.signal }),
       closed,
     ]);
-    return /^\s*y(es)?\s*$/i.test(answer) ? "yes" : "no";
+    return /^\s*y(es)?\s*$/i.test(answer) || (answer.trim() === "" && enter === "yes") ? "yes" : "no";
   } finally {
     reader.close();
   }
