@@ -292,7 +292,8 @@ export function reliedOn(planes: Planes): ReliedOn {
   const opened = values["pullRequest"];
   const number = isJsonObject(opened) ? opened["number"] : undefined;
   return {
-    issue: isIssue(issue) ? issue : planes.inputs.issue,
+    // A task that is worked on without a forge has the number 0: there is no issue to compare it with.
+    issue: isIssue(issue) && issue.number > 0 ? issue : planes.inputs.issue,
     base: baseOf(values["base"], planes.inputs.base),
     pushed: typeof pushed === "string" ? pushed : null,
     pullRequest: typeof number === "number" ? number : null,

@@ -63,12 +63,13 @@ export async function observeStart(
   request: {
     readonly run: string;
     readonly work: Work;
+    readonly workflow: string;
     readonly again: boolean;
     readonly needsFiles: boolean;
     readonly place: (issue: IssueSnapshot | null) => Promise<RunPlace | null>;
   },
 ): Promise<{ readonly facts: StartFacts; readonly issue: IssueSnapshot | null; readonly place: RunPlace | null }> {
-  const { run, work, again, needsFiles } = request;
+  const { run, work, workflow, again, needsFiles } = request;
   const { forge } = adapters;
   const asked = shared.forgeError === null ? await askIssue(adapters, work) : { issue: null, error: null };
   const { issue, error } = asked;
@@ -77,6 +78,7 @@ export async function observeStart(
   const facts: StartFacts = {
     run,
     work,
+    workflow,
     again,
     needsFiles,
     repository:
@@ -331,7 +333,8 @@ async function isInBase({ workspaces }: Adapters, base: BaseFacts, path: string)
  */
 export function firstProgram(line: string): string | null {
   const words = line.trim().split(/\s+/);
-  const word = words.find((each) => !/^[A-Za-z_]\w*=/.test(each)) ?? "";
+  // A value may itself be a command, or have spaces: only plain ones are skipped.
+  const word = words.find((each) => !/^[A-Za-z_]\w*=[\w.,:/@%+-]*$/.test(each)) ?? "";
   return /^[\w.@/+-]+$/.test(word) && !SHELL_WORDS.has(word) ? word : null;
 }
 

@@ -90,6 +90,8 @@ export interface PlanOptions {
   readonly dryRun?: boolean;
   /** The caller waits for disk space. */
   readonly wait?: boolean;
+  /** The work was done before, so its issue may be closed: a rerun. */
+  readonly isRepeated?: boolean;
   /** Facts of an earlier plan of the same request, which then are not gathered again. */
   readonly known?: SharedFacts | undefined;
 }
@@ -131,7 +133,8 @@ export async function planStart(
   const { facts, issue, place } = await observeStart(adapters, shared, {
     run: id,
     work,
-    again,
+    workflow: workflow.shape.name,
+    again: again || options.isRepeated === true,
     needsFiles: adapters.workspaces === null && isBuiltIn(workflow.shape.name),
     place: async (found) =>
       files ? await findPlace(adapters, id, naming?.branch?.({ run: id, issue: found }) ?? undefined) : null,

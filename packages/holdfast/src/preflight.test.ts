@@ -4,6 +4,7 @@ import { PREFLIGHT, type StartFacts, judgeStart, preflightError } from "./prefli
 
 const fine: StartFacts = {
   work: { kind: "issue", number: 1 },
+  workflow: "impl",
   run: "issue-1",
   again: false,
   repository: {
@@ -58,7 +59,18 @@ describe("preflight", () => {
     [
       "an unreachable remote without a forge",
       { work: { kind: "task", text: "x" }, forge: null, issue: null, repository: { ...repository, unreachable } },
-      ["notice offline"],
+      ["notice offline", "notice no_forge"],
+    ],
+    [
+      "a task for crunch without a remote",
+      {
+        work: { kind: "task", text: "x" },
+        workflow: "crunch",
+        forge: null,
+        issue: null,
+        repository: { ...repository, remote: null, host: null },
+      },
+      ["error forge"],
     ],
     ["a bare repository", { repository: { ...repository, checkout: null } }, []],
     ["a full disk", { folders: [{ path: "/shop", problem: null, freeBytes: 1024 }] }, ["error disk_full"]],
@@ -90,6 +102,8 @@ describe("preflight", () => {
     ["npm test", "npm"],
     ["CI=1 FOO=bar npx vitest run", "npx"],
     ["./scripts/check.sh --fast", "./scripts/check.sh"],
+    ["n=$(cat answer.txt); test $n = 9", null],
+    ['TEXT="a b" npm test', null],
     ["test -f answer.txt", null],
     ["[ -f answer.txt ]", null],
     ["cd web && npm test", null],

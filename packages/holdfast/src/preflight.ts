@@ -12,6 +12,7 @@ import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 /** What is known before a run, a branch, a worktree or a store is created. */
 export interface StartFacts {
   readonly work: Work;
+  readonly workflow: string;
   /** The id that the run would get. */
   readonly run: string;
   /** The user asked for a new run although the work may be done. */
@@ -182,22 +183,24 @@ export const PREFLIGHT: readonly PreflightRow[] = [
   },
   {
     check: "forge",
-    mistake: "an issue is named, and the remote is missing or on a host that is neither GitHub nor GitLab",
+    mistake: "an issue is needed, and the remote is missing or on a host that is neither GitHub nor GitLab",
     level: "error",
     code: "NEEDS_DECISION",
-    judge: ({ work, forge, forgeError, repository }) => {
-      if (work.kind !== "issue" || forge !== null || forgeError !== null || repository === null) return [];
+    judge: ({ work, workflow, forge, forgeError, repository }) => {
+      const needs =
+        work.kind === "issue" ? `Issue ${work.number} cannot be read` : workflow === "crunch" ? NEEDS_ISSUE : null;
+      if (needs === null || forge !== null || forgeError !== null || repository === null) return [];
       const { remote, host } = repository;
       if (remote === null)
         return [
           {
-            message: `Issue ${work.number} cannot be read: the repository has no remote`,
+            message: `${needs}: the repository has no remote`,
             hint: 'Add it: `git remote add origin URL`. Or describe the work: `holdfast run --task "..."`.',
           },
         ];
       return [
         {
-          message: `Issue ${work.number} cannot be read: the remote ${remote.name} (${remote.url}) is on a host that is not known to be GitHub or GitLab`,
+          message: `${needs}: the remote ${remote.name} (${remote.url}) is on a host that is not known to be GitHub or GitLab`,
           hint: `For GitHub Enterprise: \`holdfast setup --forge github\`${host === null ? "" : `, then \`gh auth login --hostname ${host}\``}. For GitLab: \`holdfast setup --forge gitlab\`. Or describe the work: \`holdfast run --task "..."\`.`,
         },
       ];
@@ -402,6 +405,24 @@ export const PREFLIGHT: readonly PreflightRow[] = [
         : [],
   },
   {
+    check: "no_forge",
+    mistake: "no forge is known, and the work is a task for `impl`",
+    level: "notice",
+    code: null,
+    judge: ({ work, workflow, forge, repository }) => {
+      if (work.kind !== "task" || workflow !== "impl" || forge !== null || repository === null) return [];
+      const { remote } = repository;
+      const why =
+        remote === null ? "The repository has no remote" : `${remote.url} is not known to be at GitHub or GitLab`;
+      return [
+        {
+          message: `${why}: the run ends with a branch to push, without a pull request`,
+          hint: remote === null ? null : "For a server of your own: `holdfast setup --forge github`.",
+        },
+      ];
+    },
+  },
+  {
     check: "changes",
     mistake: "uncommitted changes, which the run does not see",
     level: "notice",
@@ -490,6 +511,7 @@ export const PREFLIGHT: readonly PreflightRow[] = [
   },
 ];
 
+const NEEDS_ISSUE = "The crunch workflow needs an issue";
 export const NEW_REPOSITORY = 'Make it one: `git init && git add --all && git commit -m "First commit"`.';
 
 function isTooOld({ version }: Pick<AgentFacts, "version">): boolean {

@@ -274,7 +274,7 @@ export class RunService {
     const adapters = await this.adapters();
     const run = await knownRun(adapters.store, params.run);
     const { id, workflow, publish = false } = params;
-    return await planRerun(adapters, run, (start) => this.plan(start), {
+    return await planRerun(adapters, run, (start) => this.plan(start, { isRepeated: true }), {
       publish,
       ...(id === undefined ? {} : { id }),
       ...(workflow === undefined ? {} : { workflow: workflow }),

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { readFileSync, readdirSync } from "node:fs";
 import { mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -66,3 +67,47 @@ describe("the remote is used, whatever is checked out here", () => {
     expect(done.status, done.stdout + done.stderr).toBe(0);
   });
 });
+
+describe("impl without a forge ends with a branch to push", () => {
+  test("without a remote, after a failed call and with CI to wait for", async () => {
+    const place = await work.begin();
+    await place.git("remote", "remove", "origin");
+    const failing = { ...GOOD, fail: { cause: "auth", message: "no key", times: 1 } };
+    const agent = await place.agent([failing]);
+    const words = ["--task", "Answer the question\nin a file", "--no-review", "--wait-for-ci", "--agent", agent];
+    const waiting = await place.run("run", ...words);
+    expect(waiting.status, waiting.stdout + waiting.stderr).toBe(4);
+    const [{ id }] = (await place.json("list")).runs;
+    await place.agent([GOOD]);
+    const done = await place.run("resume", id);
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    const said = done.stdout.replaceAll(/\s+/g, " ");
+    const push = `git push -u origin holdfast/${id}`;
+    expect(said).toContain(`The branch holdfast/${id} is ready. Push it with: git remote add origin URL && ${push}`);
+    expect(await place.git("show", `holdfast/${id}:answer.txt`)).toBe("42");
+    expect(await place.git("log", "-1", "--format=%s", `holdfast/${id}`)).toBe(
+      "Task, iteration 1: Answer the question",
+    );
+    // The proposed command works.
+    await promisify(execFile)("sh", ["-c", `git remote add origin ${place.remote} && ${push}`], { cwd: place.clone });
+    expect(await place.git("ls-remote", place.remote, `refs/heads/holdfast/${id}`)).not.toBe("");
+  });
+
+  test("with a remote at a host that is not known, which does not answer", async () => {
+    const place = await work.begin();
+    await place.git("remote", "set-url", "origin", "https://code.example.invalid/octo/app.git");
+    const words = ["run", "--task", "Answer", "--agent", await place.agent([GOOD, PASSES])];
+    const done = await place.run(...words);
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    const said = done.stdout.replaceAll(/\s+/g, " ");
+    expect(said).toMatch(/is ready\. Push it with: git push -u origin holdfast\/answer-\w+/);
+    expect(said).toContain("is not known to be at GitHub or GitLab: the run ends with a branch to push");
+    const [{ id }] = (await place.json("list")).runs;
+    const tree = join(place.clone, "../shop-worktrees", id, ".tmp");
+    expect(readFileSync(join(tree, "task.md"), "utf8")).toContain("# Answer");
+    for (const name of readdirSync(tree).filter((each) => /input|output/.test(each)))
+      expect(readFileSync(join(tree, name), "utf8"), name).not.toMatch(/#0|issue_no/);
+  });
+});
+
+const PASSES = { when: { role: "review" }, scores: { faithful: 95, style: 95, docs: 95, corner_cases: 95 } };

@@ -65,7 +65,7 @@ test.concurrent("a check that passes before any work is done without a call; thi
 });
 
 test.concurrent("a check that cannot be run is asked about before a token is spent", async () => {
-  const options = { until: "no-such-program-here --check" };
+  const options = { until: "sh -c 'no-such-program-here --check'" };
   await using bench = await makeBench({ answers: inTurn("42\n"), options });
   expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you", reason: expect.stringContaining("127") });
   await bench.answer("stop");

@@ -6,7 +6,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { callForge } from "../forge.ts";
 import { openWorktree, requireForge } from "../worktree.ts";
 import { findWatchedPullRequest, waitForReopening } from "./pull-request.ts";
-import { type ImplContext, type ImplDependencies, type ImplState, conclude } from "./state.ts";
+import { type ImplContext, type ImplDependencies, type ImplState, NO_ISSUE, conclude } from "./state.ts";
 
 const LONGEST_PAUSE_MS = 60_000;
 
@@ -16,6 +16,13 @@ const LONGEST_PAUSE_MS = 60_000;
  */
 export async function ciStage(work: ImplDependencies, context: ImplContext): Promise<StageResult<ImplState>> {
   const { ci } = work.options;
+  if (context.state.issue?.number === NO_ISSUE)
+    return conclude(context, {
+      event: "ci_pass",
+      reason: context.position.reason ?? "Without a forge there is no CI to wait for",
+      state: context.state,
+      feedback: null,
+    });
   const forge = await requireForge(work, context);
   const watched = await findWatchedPullRequest(work, context, forge);
   if (watched.kind === "refused")

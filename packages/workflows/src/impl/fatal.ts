@@ -6,7 +6,7 @@ import type { StageResult } from "@holdfast/core/transitions";
 import { commitWork } from "../branch.ts";
 import { OUTPUT_DIRECTORY, openWorktree, prettyJson, readWholeCheckpoint, stageTime } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
-import type { ImplContext, ImplDependencies, ImplState } from "./state.ts";
+import { type ImplContext, type ImplDependencies, type ImplState, NO_ISSUE, issueHeading } from "./state.ts";
 
 const DIFF_BYTES = 200_000;
 
@@ -22,7 +22,7 @@ export async function fatalStage(work: ImplDependencies, context: ImplContext): 
   if (returnedTo !== null) {
     const before = await context.step("head", () => branch.head());
     await context.restoreFiles("best", returnedTo);
-    const message = `Issue #${state.issue?.number ?? 0}: back to the best-reviewed state (${returnedTo.score})\n`;
+    const message = `${issueHeading(state.issue ?? { number: NO_ISSUE })}: back to the best-reviewed state (${returnedTo.score})\n`;
     await commitWork(context, worktree, { step: "commit", message, before, at });
   }
   const diff =
@@ -94,7 +94,7 @@ function reportText(params: Parameters<typeof failureReport>[0] & { readonly tri
   const { position, state, returnedTo, diff } = params;
   const { tokens, milliseconds } = position.budget.spent;
   const lines = [
-    `# Issue ${state.issue === null ? "" : `#${state.issue.number} `}was not finished`,
+    `# ${state.issue === null ? "Issue" : issueHeading(state.issue)} was not finished`,
     "",
     params.reason,
     "",

@@ -21,6 +21,9 @@ import {
   type PullRequestProposal,
   conclude,
   requireSetup,
+  NO_ISSUE,
+  issueHeading,
+  issueName,
 } from "./state.ts";
 import { type TaskFacts, factsSection, titleForm } from "./task-facts.ts";
 
@@ -62,7 +65,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
     ...(work.options.agentTimeoutMs === null ? {} : { timeoutMs: work.options.agentTimeoutMs }),
     collect: [files.finalize, files.report],
     env: {
-      HOLDFAST_ISSUE: String(issue.number),
+      HOLDFAST_ISSUE: issue.number === NO_ISSUE ? "" : String(issue.number),
       HOLDFAST_COMPLETION: marker,
       HOLDFAST_FINALIZE_FILE: files.finalize,
       HOLDFAST_COMMIT_REPORT: files.report,
@@ -121,7 +124,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
  */
 async function emptyResult(context: ImplContext, state: ImplState): Promise<StageResult<ImplState>> {
   const { issue, base } = requireSetup(state);
-  const reason = `The agent called issue #${issue.number} done, but no file differs from ${base.branch}`;
+  const reason = `The agent called ${issueName(issue)} done, but no file differs from ${base.branch}`;
   if (context.state.progress === "empty") {
     const answer = await context.decide({
       name: "empty-change",
@@ -130,7 +133,7 @@ async function emptyResult(context: ImplContext, state: ImplState): Promise<Stag
     });
     if (answer === "stop") return conclude(context, { event: "fatal", reason: `Stopped by you: ${reason}`, state });
   }
-  const feedback = `${reason}. Make the change that the issue asks for in the files of this directory. If you write the completion marker, write it again.`;
+  const feedback = `${reason}. Make the change that ${issue.number === NO_ISSUE ? "the task" : "the issue"} asks for in the files of this directory. If you write the completion marker, write it again.`;
   return conclude(context, { event: "impl_not_done", reason, state: { ...state, progress: "empty" }, feedback });
 }
 
@@ -205,7 +208,7 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
   const revert = async (reason: string): Promise<StageResult<ImplState>> => {
     await context.restoreFiles("undo-simplify", earlier);
     // The agent may have committed by itself, and restoring files moves no branch.
-    const message = `Revert the simplification for issue #${issue.number}\n`;
+    const message = `Revert the simplification for ${issueName(issue)}\n`;
     await commitWork(context, worktree, { step: "undo-commit", message, before, at });
     return conclude(context, {
       event: "simp_fail",
@@ -225,7 +228,7 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
   if (others.length > 0) return await revert(`it changed files that it was not given: ${others.join(", ")}`);
   const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: null });
   if (verdict.kind === "failed") return await revert(verdict.reason);
-  const message = `Simplify the change for issue #${issue.number}\n`;
+  const message = `Simplify the change for ${issueName(issue)}\n`;
   const { moved } = await commitWork(context, worktree, { step: "commit", message, before, at });
   return pass(moved ? `Simplified ${files.join(", ")}` : "Nothing could be made simpler");
 }
@@ -358,7 +361,8 @@ export function completionMarker(params: {
   readonly run: string;
   readonly stageAttempt: number;
 }): string {
-  return `Issue ${params.issue} resolved (iteration ${params.iteration}, ${params.run}.${params.stageAttempt})`;
+  const what = params.issue === NO_ISSUE ? "Task" : `Issue ${params.issue}`;
+  return `${what} resolved (iteration ${params.iteration}, ${params.run}.${params.stageAttempt})`;
 }
 
 /**
@@ -396,7 +400,7 @@ export function parseFinalize(text: string): PullRequestProposal {
   };
 }
 
-const ANY_MARKER = /^\s*Issue #?\d+ resolved(?:\s*\(iteration \d+, [a-z0-9-]+\.\d+\))?\.?\s*$/;
+const ANY_MARKER = /^\s*(?:Issue #?\d+|Task) resolved(?:\s*\(iteration \d+, [a-z0-9-]+\.\d+\))?\.?\s*$/;
 
 function lines(text: string): readonly string[] {
   return text.split(/\r?\n/);
@@ -413,5 +417,5 @@ function commitMessage(params: {
   // Git and its readers end a commit message at a NUL.
   const report = (params.report ?? "").replaceAll("\0", "").trim().slice(0, MESSAGE_CHARACTERS).toWellFormed();
   if (report !== "") return `${report}\n`;
-  return `Issue #${params.issue.number}, iteration ${params.iteration}: ${params.issue.title.trim()}\n`;
+  return `${issueHeading(params.issue)}, iteration ${params.iteration}: ${params.issue.title.trim()}\n`;
 }

@@ -6,10 +6,10 @@ import type { Run } from "@holdfast/core/run";
 import { toExternalCheckpoint } from "@holdfast/formats/format";
 import { IMPL_EXTENSION, implJson } from "@holdfast/formats/impl-json";
 import { OUTPUT_DIRECTORY } from "../worktree.ts";
-import type { ImplContext, ImplDependencies } from "./state.ts";
+import { type ImplContext, type ImplDependencies, NO_ISSUE } from "./state.ts";
 
 export const outputFiles = {
-  issue: (issue: number) => `${OUTPUT_DIRECTORY}/issue-${issue}.md`,
+  issue: (issue: number) => `${OUTPUT_DIRECTORY}/${issue === NO_ISSUE ? "task" : `issue-${issue}`}.md`,
   baseInput: `${OUTPUT_DIRECTORY}/impl-input-base.txt`,
   input: (iteration: number) => `${OUTPUT_DIRECTORY}/impl-input-${iteration}.txt`,
   output: `${OUTPUT_DIRECTORY}/impl-output.txt`,

@@ -16,6 +16,7 @@ import {
   type ImplContext,
   type ImplDependencies,
   type ImplState,
+  NO_ISSUE,
   conclude,
   requireSetup,
 } from "./state.ts";
@@ -46,6 +47,7 @@ async function publish(work: ImplDependencies, context: ImplContext, worktree: W
   const { state } = context;
   const { branch } = worktree;
   const { issue, base } = requireSetup(state);
+  if (issue.number === NO_ISSUE) return await leaveBranch(context, worktree);
   const forge = await requireForge(work, context);
   const head = await context.step("head", () => branch.head());
   const existing = await findExisting(context, forge, branch.name);
@@ -71,6 +73,14 @@ async function publish(work: ImplDependencies, context: ImplContext, worktree: W
   if (opened.kind === "nothing_new") return await askAboutBase(context, opened.reason);
   if (existing?.state === "open") await reword(context, forge, { existing, words, issue: issue.number });
   return passed(opened.request, after, `Pull request #${opened.request.number} is open: ${opened.request.url}`);
+}
+
+/** Without a forge the branch is the result. Nothing is pushed: the user decides where it goes. */
+async function leaveBranch(context: ImplContext, { branch }: Worktree): Promise<Conclusion> {
+  const remote = await context.step("remote", async () => (await branch.pushRemote())?.name ?? null);
+  const add = remote === null ? "git remote add origin URL && " : "";
+  const reason = `The branch ${branch.name} is ready. Push it with: ${add}git push -u ${remote ?? "origin"} ${branch.name}`;
+  return { event: "pr_pass", reason, state: { ...context.state, failing: null }, feedback: null };
 }
 
 async function findExisting(context: ImplContext, forge: Forge, head: string): Promise<Existing | null> {

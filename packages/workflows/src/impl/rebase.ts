@@ -17,6 +17,7 @@ import {
   type ImplState,
   type Issue,
   conclude,
+  issueHeading,
   requireSetup,
 } from "./state.ts";
 
@@ -183,7 +184,7 @@ async function resolveConflict(
     );
   const verdict = await runGates(work, context, worktree, { from: onto, commitAt: null });
   if (verdict.kind === "failed") return await giveUp(`after the agent's attempt: ${verdict.reason}`);
-  const words = `Issue #${issue.number}: ${issue.title.trim()}\n`;
+  const words = `${issueHeading(issue)}: ${issue.title.trim()}\n`;
   const message = await sanitizeText(context, { what: "The commit message", text: words, kind: "plain" });
   const committed = await context.step(
     "commit-fix",

@@ -34,6 +34,20 @@ import { IMPL_PROMPTS, type PromptRole } from "./prompts.ts";
 // This is a type alias because TypeScript does not accept an interface as a JSON object.
 
 export type Issue = Pick<IssueSnapshot, "number" | "title" | "body" | "labels" | "state" | "updatedAt" | "comments">;
+
+/** The number of a task without an issue: there is no forge. */
+export const NO_ISSUE = 0;
+
+/** Such as "issue #42". */
+export function issueName({ number }: Pick<Issue, "number">): string {
+  return number === NO_ISSUE ? "the task" : `issue #${number}`;
+}
+
+/** As a title: "Issue #42". */
+export function issueHeading(issue: Pick<Issue, "number">): string {
+  return issue.number === NO_ISSUE ? "Task" : `Issue #${issue.number}`;
+}
+
 /** The values of an impl run: everything a later stage needs that the position does not count. */
 export type ImplState = {
   readonly issue: Issue | null;

@@ -6,7 +6,7 @@ import type { Fence } from "@holdfast/core/workflow";
 import { inCode } from "../pull-request-text.ts";
 import { NO_FACTS, type RepositoryFacts } from "../repository-facts.ts";
 import { oneLine, truncateStart } from "../text.ts";
-import type { ImplState } from "./state.ts";
+import { type ImplState, NO_ISSUE } from "./state.ts";
 
 export interface TaskFacts {
   /** `provider:model` of the implementer; null: unknown. */
@@ -115,7 +115,8 @@ function earlierFailures(history: ImplState["history"]): string | null {
 /** How the first line of the finalize file must look. */
 export function titleForm(facts: RepositoryFacts | undefined, issue: number, tags: readonly string[]): string {
   const form = facts?.titles.form ?? "numbered";
-  switch (form) {
+  // Without an issue there is no number to write.
+  switch (form === "numbered" && issue === NO_ISSUE ? "tagged" : form) {
     case "conventional":
       return "`type(scope): brief description`";
     case "tagged":

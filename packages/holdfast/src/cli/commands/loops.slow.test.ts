@@ -299,7 +299,17 @@ describe("ralph", () => {
   test("while it waits for an answer it is unfinished: the same command does not start it again", async () => {
     const place = await bench.begin();
     const agent = await place.agent([write("1\n")]);
-    const words = ["run", "--workflow", "ralph", "--task", "Ask", "--until", "nothing-of-this-name", "--agent", agent];
+    const words = [
+      "run",
+      "--workflow",
+      "ralph",
+      "--task",
+      "Ask",
+      "--until",
+      "sh -c nothing-of-this-name",
+      "--agent",
+      agent,
+    ];
     const waiting = await place.run(...words);
     expect([waiting.status, waiting.stdout]).toEqual([
       4,
