@@ -63,13 +63,13 @@ export async function observeStart(
   request: {
     readonly run: string;
     readonly work: Work;
-    readonly workflow: string;
+    readonly forgeUse: StartFacts["forgeUse"];
     readonly again: boolean;
     readonly needsFiles: boolean;
     readonly place: (issue: IssueSnapshot | null) => Promise<RunPlace | null>;
   },
 ): Promise<{ readonly facts: StartFacts; readonly issue: IssueSnapshot | null; readonly place: RunPlace | null }> {
-  const { run, work, workflow, again, needsFiles } = request;
+  const { run, work, forgeUse, again, needsFiles } = request;
   const { forge } = adapters;
   const asked = shared.forgeError === null ? await askIssue(adapters, work) : { issue: null, error: null };
   const { issue, error } = asked;
@@ -78,7 +78,7 @@ export async function observeStart(
   const facts: StartFacts = {
     run,
     work,
-    workflow,
+    forgeUse,
     again,
     needsFiles,
     repository:

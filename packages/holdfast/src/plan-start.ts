@@ -24,6 +24,7 @@ import {
   type BuiltInName,
   DEFAULT_WORKFLOW,
   type SlotSettings,
+  forgeUse,
   isBuiltIn,
   loadPlugin,
 } from "@holdfast/workflows/built-in";
@@ -133,7 +134,7 @@ export async function planStart(
   const { facts, issue, place } = await observeStart(adapters, shared, {
     run: id,
     work,
-    workflow: workflow.shape.name,
+    forgeUse: forgeUse(workflow.shape.name),
     again: again || options.isRepeated === true,
     needsFiles: adapters.workspaces === null && isBuiltIn(workflow.shape.name),
     place: async (found) =>

@@ -4,7 +4,7 @@ import { PREFLIGHT, type StartFacts, judgeStart, preflightError } from "./prefli
 
 const fine: StartFacts = {
   work: { kind: "issue", number: 1 },
-  workflow: "impl",
+  forgeUse: "optional",
   run: "issue-1",
   again: false,
   repository: {
@@ -62,10 +62,10 @@ describe("preflight", () => {
       ["notice offline", "notice no_forge"],
     ],
     [
-      "a task for crunch without a remote",
+      "a task that must become an issue, without a remote",
       {
         work: { kind: "task", text: "x" },
-        workflow: "crunch",
+        forgeUse: "required",
         forge: null,
         issue: null,
         repository: { ...repository, remote: null, host: null },

@@ -8,11 +8,13 @@ import type { Work } from "@holdfast/core/run";
 import { byteText } from "@holdfast/core/store-size";
 import type { CheckoutFacts } from "@holdfast/core/workspace";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
+import type { ForgeUse } from "@holdfast/workflows/built-in";
 
 /** What is known before a run, a branch, a worktree or a store is created. */
 export interface StartFacts {
   readonly work: Work;
-  readonly workflow: string;
+  /** What the workflow needs a forge for if the work is a task. */
+  readonly forgeUse: ForgeUse;
   /** The id that the run would get. */
   readonly run: string;
   /** The user asked for a new run although the work may be done. */
@@ -186,9 +188,9 @@ export const PREFLIGHT: readonly PreflightRow[] = [
     mistake: "an issue is needed, and the remote is missing or on a host that is neither GitHub nor GitLab",
     level: "error",
     code: "NEEDS_DECISION",
-    judge: ({ work, workflow, forge, forgeError, repository }) => {
+    judge: ({ work, forgeUse, forge, forgeError, repository }) => {
       const needs =
-        work.kind === "issue" ? `Issue ${work.number} cannot be read` : workflow === "crunch" ? NEEDS_ISSUE : null;
+        work.kind === "issue" ? `Issue ${work.number} cannot be read` : forgeUse === "required" ? NEEDS_ISSUE : null;
       if (needs === null || forge !== null || forgeError !== null || repository === null) return [];
       const { remote, host } = repository;
       if (remote === null)
@@ -406,11 +408,11 @@ export const PREFLIGHT: readonly PreflightRow[] = [
   },
   {
     check: "no_forge",
-    mistake: "no forge is known, and the work is a task for `impl`",
+    mistake: "no forge is known, and the work is a task: the run ends with a branch",
     level: "notice",
     code: null,
-    judge: ({ work, workflow, forge, repository }) => {
-      if (work.kind !== "task" || workflow !== "impl" || forge !== null || repository === null) return [];
+    judge: ({ work, forgeUse, forge, repository }) => {
+      if (work.kind !== "task" || forgeUse !== "optional" || forge !== null || repository === null) return [];
       const { remote } = repository;
       const why =
         remote === null ? "The repository has no remote" : `${remote.url} is not known to be at GitHub or GitLab`;
@@ -511,7 +513,7 @@ export const PREFLIGHT: readonly PreflightRow[] = [
   },
 ];
 
-const NEEDS_ISSUE = "The crunch workflow needs an issue";
+const NEEDS_ISSUE = "This workflow needs an issue";
 export const NEW_REPOSITORY = 'Make it one: `git init && git add --all && git commit -m "First commit"`.';
 
 function isTooOld({ version }: Pick<AgentFacts, "version">): boolean {

@@ -5,6 +5,8 @@ import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import type { FormatName } from "@holdfast/formats/format";
 import type { LayoutSettings, WorkflowLayout, WorkflowPlugin } from "./plugin.ts";
 
+export type ForgeUse = "none" | "optional" | "required";
+
 interface BuiltIn {
   /** Stages in which the work is finished and only the end is left. */
   readonly completing: readonly string[];
@@ -12,6 +14,8 @@ interface BuiltIn {
   readonly slots: boolean;
   /** Whether `holdfast run --task` first files the task as an issue. */
   readonly filesTasks: boolean;
+  /** What a task needs a forge for. Without one, "optional" ends with a branch, and "required" cannot start. */
+  readonly forge: ForgeUse;
   /** The outcome of an imported run whose document is at one of these stages. */
   readonly endsOnImport: Readonly<Record<string, "done" | "failed">>;
   load(): Promise<WorkflowPlugin>;
@@ -22,6 +26,7 @@ const BUILT_IN = {
     completing: ["done", "fatal"],
     slots: false,
     filesTasks: true,
+    forge: "optional",
     endsOnImport: { done: "done", fatal: "failed" },
     load: async () => (await import("./impl/plugin.ts")).implPlugin,
   },
@@ -29,6 +34,7 @@ const BUILT_IN = {
     completing: ["stopped", "done", "fatal"],
     slots: false,
     filesTasks: true,
+    forge: "required",
     endsOnImport: {},
     load: async () => (await import("./crunch/plugin.ts")).crunchPlugin,
   },
@@ -36,6 +42,7 @@ const BUILT_IN = {
     completing: ["publish", "done", "limit", "fatal"],
     slots: true,
     filesTasks: false,
+    forge: "none",
     endsOnImport: { done: "done", fatal: "failed", limit: "failed" },
     load: async () => (await import("./ralph/plugin.ts")).ralphPlugin,
   },
@@ -54,6 +61,10 @@ export function isBuiltIn(name: string): name is BuiltInName {
 
 export function filesTasks(name: string): boolean {
   return isBuiltIn(name) && BUILT_IN[name].filesTasks;
+}
+
+export function forgeUse(name: string): ForgeUse {
+  return isBuiltIn(name) ? BUILT_IN[name].forge : "none";
 }
 
 /** null: the name is not that of a built-in workflow. */
