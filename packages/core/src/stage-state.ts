@@ -5,6 +5,7 @@ import { type GraphEvent, stepGraph, viewGraph } from "./graph-state.ts";
 import { type Graph, checkGraph } from "./graph.ts";
 import type { NewEntry } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";
+import { checkArgument } from "./options.ts";
 import type { ApplyEvent } from "./state.ts";
 import type { StageExecution } from "./step.ts";
 import { capture, captureState } from "./values.ts";
@@ -141,6 +142,7 @@ export function stageGraph(execution: StageExecution): StageGraph {
 
 async function setGraph(execution: StageExecution, live: Graph): Promise<void> {
   const { runSession } = execution;
+  checkArgument("graph.set", "its graph", live, "object");
   execution.check();
   const current = currentGraph(execution);
   if (current !== null) {

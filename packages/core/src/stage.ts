@@ -8,6 +8,7 @@ import { maskAndReport } from "./agent-result.ts";
 import { fenceOf } from "./agent-session.ts";
 import { runEffect } from "./effect.ts";
 import { type JsonSafe, isJsonObject } from "./json.ts";
+import { type ArgumentKind, checkArgument, checkOptions } from "./options.ts";
 import { prepareWorktree } from "./prepare-worktree.ts";
 import { reasonOf } from "./progress.ts";
 import { restoreRunFiles } from "./restore-files.ts";
@@ -140,41 +141,94 @@ function createStageContext<S extends object>(execution: StageExecution, workflo
       fn: (scope: StepScope) => Promise<T> | T,
       options?: StepOptions,
     ): Promise<T> {
+      checkArgument("step", "its name", name, "text");
+      checkArgument("step", "its function", fn, "function");
+      if (options !== undefined) checkOptions("step", options, STEP_OPTIONS);
       // The recorded result is a capture of what fn returned, now or before, so the cast is safe.
       return runStep(execution, name, fn, options) as Promise<T>;
     },
     async effect<R extends JsonSafe<R>>(spec: EffectSpec<R>): Promise<EffectOutcome<R>> {
+      checkMembers("effect", spec, {
+        purpose: "text",
+        kind: "text",
+        target: "text",
+        lookUp: "function",
+        act: "function",
+      });
       // The cast is safe as above; the type of a receipt that the target reports is the spec's own responsibility.
       return (await runEffect(execution, spec)) as EffectOutcome<R>;
     },
-    agent: async (call: AgentCall) => await askAboutDenial(execution, call, await runAgent(execution, call)),
+    async agent(call: AgentCall) {
+      checkMembers("agent", call, { name: "text", role: "text", prompt: "text" });
+      return await askAboutDenial(execution, call, await runAgent(execution, call));
+    },
     prepareWorktree: () => prepareWorktree(execution, runSession.workspace),
-    sideWorktree: (name) => openSideWorktree(execution, name),
+    sideWorktree(name) {
+      checkArgument("sideWorktree", "its name", name, "text");
+      return openSideWorktree(execution, name);
+    },
     mergeSideWorktree: (name, params) => mergeSideWorktree(execution, name, params),
     dropSideWorktree: (sideWorktree) => dropSideWorktree(execution, sideWorktree),
-    sleep: (name, milliseconds) => sleep(execution, name, milliseconds),
-    wait: ({ for: what, reason, until }) => startWaiting(execution, { for: what, reason, until: until ?? null }),
-    decide: (question) => decide(execution, question),
-    async checkpoint({ trigger, name }) {
+    sleep(name, milliseconds) {
+      checkArgument("sleep", "its name", name, "text");
+      checkArgument("sleep", "its time", milliseconds, "amount");
+      return sleep(execution, name, milliseconds);
+    },
+    wait(waiting) {
+      checkMembers("wait", waiting, { for: "text", reason: "text" });
+      const { for: what, reason, until } = waiting;
+      return startWaiting(execution, { for: what, reason, until: until ?? null });
+    },
+    decide(question) {
+      checkMembers("decide", question, { name: "text", question: "text", options: "texts" });
+      return decide(execution, question);
+    },
+    async checkpoint(params) {
+      checkMembers("checkpoint", params, { trigger: "text" });
+      const { trigger, name } = params;
       execution.check();
       if (execution.replaying) return;
       await execution.busy(() => runSession.save({ trigger, ...(name === undefined ? {} : { name }) }));
     },
-    restoreFiles: (name, checkpoint) => restoreFiles(execution, name, checkpoint),
-    // A capture has the same shape as its source, and the journal holds the capture.
-    record: <E extends JsonSafe<E>>(name: string, event: E) => recorder.record(name, event) as Promise<E>,
+    restoreFiles(name, checkpoint) {
+      checkArgument("restoreFiles", "its name", name, "text");
+      checkMembers("restoreFiles", checkpoint, { sequence: "count" });
+      return restoreFiles(execution, name, checkpoint);
+    },
+    record<E extends JsonSafe<E>>(name: string, event: E): Promise<E> {
+      checkArgument("record", "its name", name, "text");
+      // A capture has the same shape as its source, and the journal holds the capture.
+      return recorder.record(name, event) as Promise<E>;
+    },
     graph: stageGraph(execution),
-    fence: (call) => fenceOf(runSession, call),
+    fence(call) {
+      checkArgument("fence", "the name of its call", call, "text");
+      return fenceOf(runSession, call);
+    },
     async mask(what, text) {
+      checkArgument("mask", "its text", text, "text");
       execution.check();
       return await execution.busy(() => maskAndReport(runSession, what, text));
     },
     async note(text, output) {
+      checkArgument("note", "its text", text, "text");
       execution.check();
       if (execution.replaying) return;
       await execution.busy(() => emitNote(runSession, text, output));
     },
   };
+}
+
+const STEP_OPTIONS = {
+  changesFiles: "flag",
+  risk: "text",
+  artifacts: "texts",
+} satisfies Readonly<Record<keyof StepOptions, ArgumentKind>>;
+
+/** Throws USAGE if the argument is not an object, or one of these members is of another kind. */
+function checkMembers(call: string, given: object, kinds: Readonly<Record<string, ArgumentKind>>): void {
+  checkArgument(call, "its argument", given, "object");
+  for (const [name, kind] of Object.entries(kinds)) checkArgument(call, name, Reflect.get(given, name), kind);
 }
 
 /** A clock reading that decides something is part of the record. */

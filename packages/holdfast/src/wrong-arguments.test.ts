@@ -1,10 +1,12 @@
 import { join } from "node:path";
-import { defineWorkflow } from "@holdfast/core/workflow";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
+import { type StageContext, defineWorkflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CheckpointStore, Context } from "./context/index.ts";
 import type { Holdfast } from "./holdfast.ts";
+import { ImplState, loadCheckpoint, saveCheckpoint } from "./interop/impl-state.ts";
 import { type OpenParams, openHoldfast } from "./open.ts";
 
 const workflow = defineWorkflow({
@@ -119,6 +121,41 @@ const CALLS: Readonly<Record<string, readonly [(value: unknown) => boolean, Call
   "start options": [noObject, (value) => begin({ options: value })],
   "start limit": [noObject, (value) => begin({ limit: value })],
   "the result of a stage": [all, (value) => begin({ workflow: withStage(async () => value) })],
+  "step name": [all, (value) => inStage((context) => context.step(value, () => 1))],
+  "step function": [noFunction, (value) => inStage((context) => context.step("s", value))],
+  "step options": [noObject, (value) => inStage((context) => context.step("s", () => 1, value))],
+  "step artifacts": [all, (value) => inStage((context) => context.step("s", () => 1, { artifacts: value }))],
+  "effect()": [noObject, (value) => inStage((context) => context.effect(value))],
+  "effect purpose": [all, (value) => inStage((context) => context.effect({ ...effect, purpose: value }))],
+  "effect lookUp": [noFunction, (value) => inStage((context) => context.effect({ ...effect, lookUp: value }))],
+  "effect act": [noFunction, (value) => inStage((context) => context.effect({ ...effect, act: value }))],
+  "agent()": [noObject, (value) => inStage((context) => context.agent(value))],
+  "agent prompt": [noText, (value) => inStage((context) => context.agent({ ...call, prompt: value }))],
+  "sleep name": [all, (value) => inStage((context) => context.sleep(value, 1))],
+  "sleep time": [noAmount, (value) => inStage((context) => context.sleep("s", value))],
+  "wait()": [noObject, (value) => inStage((context) => context.wait(value))],
+  "decide()": [noObject, (value) => inStage((context) => context.decide(value))],
+  "decide options": [
+    all,
+    (value) => inStage((context) => context.decide({ name: "q", question: "?", options: value })),
+  ],
+  "checkpoint()": [noObject, (value) => inStage((context) => context.checkpoint(value))],
+  "record name": [all, (value) => inStage((context) => context.record(value, 1))],
+  "note()": [noText, (value) => inStage((context) => context.note(value))],
+  "mask text": [noText, (value) => inStage((context) => context.mask("it", value))],
+  "fence()": [noText, (value) => inStage(async (context) => context.fence(value))],
+  "restoreFiles()": [noObject, (value) => inStage((context) => context.restoreFiles("r", value))],
+  "sideWorktree()": [all, (value) => inStage((context) => context.sideWorktree(value))],
+  "graph.set": [noObject, (value) => inStage((context) => context.graph.set(value))],
+  "new ImplState()": [noObject, (value) => new ImplState(value)],
+  "ImplState issueNo": [all, (value) => new ImplState({ issueNo: value, worktree: "." })],
+  "ImplState.load": [all, (value) => ImplState.load(value)],
+  "ImplState.save": [all, (value) => new ImplState({ issueNo: 1, worktree: "." }).save(value)],
+  "ImplState.with": [noObject, (value) => new ImplState({ issueNo: 1, worktree: "." }).with(value)],
+  "loadCheckpoint()": [all, (value) => loadCheckpoint(value)],
+  "saveCheckpoint()": [noObject, (value) => saveCheckpoint(value, join(directory, "impl.json"))],
+  "openSqliteStore()": [noObject, (value) => openSqliteStore(value)],
+  "openSqliteStore directory": [all, (value) => openSqliteStore({ directory: value })],
   "resume()": [noObject, (value) => holdfast.resume(value)],
   "resume run": [all, (value) => holdfast.resume({ run: value, workflow })],
   "defineWorkflow()": [noObject, (value) => defineWorkflow(value)],
@@ -131,6 +168,24 @@ const CALLS: Readonly<Record<string, readonly [(value: unknown) => boolean, Call
   "Context.restore": [all, (value) => Context.restore(value)],
   "context.fork": [noText, (value) => new Context("t").fork(value)],
 };
+
+const effect = {
+  purpose: "greet",
+  kind: "greeting",
+  target: "you",
+  payload: null,
+  lookUp: async () => ({ kind: "absent" as const }),
+  act: async () => ({ kind: "done" as const, receipt: null }),
+};
+const call = { name: "ask", role: "impl", prompt: "Hello", model: null, yolo: false } as const;
+
+/** Calls a function of the stage context in a run of its own. */
+function inStage(work: (context: StageContext<object>) => Promise<unknown>): Promise<unknown> {
+  const stage = async (context: StageContext<object>): Promise<never> => {
+    throw new Error(`not refused: ${JSON.stringify(await work(context))}`);
+  };
+  return begin({ workflow: defineWorkflow({ ...given, stages: { work: stage } }) });
+}
 
 function withStage(work: () => Promise<never>): ReturnType<typeof defineWorkflow> {
   return defineWorkflow({ ...given, stages: { work } });

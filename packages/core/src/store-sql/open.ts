@@ -5,6 +5,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { unsafeFileSystem } from "@holdfast/platform/file-system";
 import { makeDurableDirectory, syncDirectory } from "@holdfast/platform/files";
 import { type ProcessIdentity, isSameKernel, processIdentity, randomId } from "@holdfast/platform/identity";
+import { checkArgument } from "../options.ts";
 import type { Store } from "../store.ts";
 import type { Driver, ReadTransaction } from "./driver.ts";
 import { openHighWaterMark } from "./high-water.ts";
@@ -55,6 +56,8 @@ export interface OpenSqliteParams {
 
 /** STORE_ABSENT, STORE_MISSING, STORE_CUT, STORE_CORRUPT, STORE_TOO_NEW, STORE_UNSAFE, STORE_BUSY. */
 export async function openSqliteStore(params: OpenSqliteParams): Promise<Store> {
+  checkArgument("openSqliteStore", "its options", params, "object");
+  checkArgument("openSqliteStore", "directory", params.directory, "path");
   const layout = layoutOf(resolve(params.directory));
   const busyMs = params.busyMs ?? 10_000;
   try {

@@ -2,6 +2,7 @@
 
 import { dirname, resolve } from "node:path";
 import { type Json, type JsonObject, deepFreeze, isJsonObject } from "@holdfast/core/json";
+import { checkArgument } from "@holdfast/core/options";
 import { canonicalJson } from "@holdfast/core/values";
 import {
   type ExternalEntry,
@@ -77,6 +78,7 @@ export class ImplState {
    *   `NOT_JSON` for what JSON cannot represent.
    */
   constructor(given: ImplStateParams | { readonly version: number; readonly state: object }, file = "the given state") {
+    checkArgument("ImplState", "its fields", given, "object");
     const document =
       "state" in given ? given : newDocument({ version: 1 }, { currentStage: "impl", iteration: 1, ...given });
     // Written and read again: later changes of the given object change nothing here.
@@ -101,6 +103,7 @@ export class ImplState {
    *   the path of a wrong field; `FORMAT_TOO_NEW` for a version above 2; `IO_FAILED` if it cannot be read.
    */
   static async load(path: string): Promise<ImplState> {
+    checkArgument("ImplState.load", "the path", path, "path");
     const file = await wrapSystemErrors("/", async () => readRegularFile({ path, maxBytes: MAX_DOCUMENT_BYTES }));
     if (file.kind === "absent") throw usageError(`There is no checkpoint file ${path}`, "Check the path.");
     if (file.kind === "refused")
@@ -116,6 +119,7 @@ export class ImplState {
 
   /** A copy with these fields changed, and the present time. Throws as the constructor. */
   with(changes: Partial<ImplStateParams>): ImplState {
+    checkArgument("ImplState.with", "its changes", changes, "object");
     return new ImplState(newDocument(this.#document, changes));
   }
 
@@ -125,6 +129,7 @@ export class ImplState {
    * @throws {HoldfastError} `DISK_FULL` or `IO_FAILED`. The old file then remains.
    */
   async save(path: string): Promise<void> {
+    checkArgument("ImplState.save", "the path", path, "path");
     const target = resolve(path);
     const directory = dirname(target);
     await wrapSystemErrors("/", async () => {
@@ -147,8 +152,10 @@ export function loadCheckpoint(path: string): Promise<ImplState> {
   return ImplState.load(path);
 }
 
-export function saveCheckpoint(state: ImplState, path: string): Promise<void> {
-  return state.save(path);
+export async function saveCheckpoint(state: ImplState, path: string): Promise<void> {
+  checkArgument("saveCheckpoint", "its state", state, "object");
+  checkArgument("saveCheckpoint", "the save of its state", Reflect.get(state, "save"), "function");
+  await state.save(path);
 }
 
 function newDocument(
