@@ -170,6 +170,37 @@ test("the command starts, and every entry of the library can be imported", () =>
   });
 });
 
+test("a newcomer follows the tutorial: killed once, resumed, merged, removed, and nothing is left", () => {
+  const page = readFileSync(join(root, "docs/tutorial.md"), "utf8");
+  const steps = page
+    .split(/^## (?=\d\. )/m)
+    .map((step) => [...step.matchAll(/^```sh\n([^]*?)^```/gm)].map(([, code]) => code));
+  const [, install, make, ...work] = steps.slice(0, -1);
+  const [place, home] = [join(folder, "newcomer"), join(folder, "newcomer-home")];
+  for (const path of [place, home]) mkdirSync(path);
+  writeFileSync(join(home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n");
+  writeFileSync(join(home, ".npmrc"), "offline=true\naudit=false\nfund=false\n");
+  const script = [make, ...work].flat().join("");
+  const { status, stdout, stderr } = spawnSync("bash", ["-euo", "pipefail", "-c", script], {
+    cwd: place,
+    encoding: "utf8",
+    timeout: 240_000,
+    env: {
+      HOME: home,
+      PATH: [join(project, "node_modules/.bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter),
+    },
+  });
+  expect(status, stdout + stderr).toBe(0);
+  expect(work.flat().join("").trim().split("\n").length + (install ?? []).length).toBeLessThanOrEqual(12);
+  const greeter = join(place, "greeter");
+  const git = (...args: readonly string[]) => execFileSync("git", args, { cwd: greeter, encoding: "utf8" }).trim();
+  expect(git("show", "HEAD:greet.js")).toContain('(name = "World")');
+  expect(git("status", "--short")).toBe("");
+  expect(git("worktree", "list").split("\n")).toHaveLength(1);
+  expect(git("for-each-ref", "--format=%(refname)")).toBe("refs/heads/main");
+  expect(readdirSync(place).toSorted()).toEqual(["agent.sh", "agent.sh.started", "greeter"]);
+});
+
 test("an error of one entry point is an error of the others", () => {
   const code = `import { HoldfastError } from "holdfast";
     import { CheckpointError, CheckpointStore } from "holdfast/context";
