@@ -498,6 +498,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
         consent: string(),
         paths: literal(true).optional(),
         flags: z.record(string(), anyObject),
+        configFlags: z.record(string(), string()).optional(),
         flagGroups: z.record(string(), texts).optional(),
         examples: array(strictObject({ line: string(), about: string() })),
         json: string(),
