@@ -61,6 +61,7 @@ test("the library refuses a limit on money with an agent of unknown price, and c
 test("a fork starts with the usage of its parent up to the fork, and each counts its own after that", async () => {
   const repository = createTestRepository();
   onTestFinished(() => repository.dispose());
+  repository.git("commit", "--quiet", "--allow-empty", "--message", "first");
   const usage = { inputTokens: 4, outputTokens: 0, microUsd: 1 };
   const counting = createBenchAgent("counting", () => ({ usage }));
   const adapters = (given: Adapters): Adapters => ({ ...given, agent: () => counting });

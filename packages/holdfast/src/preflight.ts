@@ -105,7 +105,7 @@ type Said = { readonly message: string; readonly hint: string | null; readonly c
 
 interface PreflightRow {
   readonly check: string;
-  /** For docs/preflight.md. */
+  /** For docs/errors.md. */
   readonly mistake: string;
   readonly level: PreflightFinding["level"];
   /** The code of the error; null for a notice. A finding may carry its own: a forge reports why it refuses. */
@@ -120,7 +120,7 @@ const NEEDED_BYTES = 8 * 1024 ** 2;
 /** Below this the next checkouts and builds probably fail. */
 export const LOW_BYTES = 1024 ** 3;
 
-/** Every mistake that is found before anything exists. docs/preflight.md lists the same rows. */
+/** Every mistake that is found before anything exists. docs/errors.md lists the same rows. */
 export const PREFLIGHT: readonly PreflightRow[] = [
   {
     check: "repository",

@@ -18,7 +18,10 @@ function commandsOf(page: string): readonly string[] {
       .replaceAll("\\\n", " ")
       .split("\n")
       .flatMap(
-        (line) => /(?:^|[;&|(] *|\$ )(?:[A-Z_]+=\S+ )*(?:npx )?(holdfast [^#|>;&)]*)/.exec(line)?.[1]?.trim() ?? [],
+        (line) =>
+          /(?:^|[;&|(] *|\$ )(?:[A-Z_]+=\S+ )*(?:npx )?(holdfast (?:"[^"]*"|'[^']*'|[^#|>;&)"'])*)/
+            .exec(line)?.[1]
+            ?.trim() ?? [],
       ),
   );
 }
