@@ -67,6 +67,8 @@ export async function observeStart(
     readonly again: boolean;
     readonly needsFiles: boolean;
     readonly place: (issue: IssueSnapshot | null) => Promise<RunPlace | null>;
+    /** Whether another process has announced that it starts the run. */
+    readonly isAnnounced: (run: string) => boolean;
   },
 ): Promise<{ readonly facts: StartFacts; readonly issue: IssueSnapshot | null; readonly place: RunPlace | null }> {
   const { run, work, forgeUse, again, needsFiles } = request;
@@ -84,7 +86,7 @@ export async function observeStart(
     repository:
       shared.remote === null || place === null
         ? null
-        : { ...shared.remote, ...(await observePlace(adapters, run, place)) },
+        : { ...shared.remote, ...(await observePlace(adapters, run, place, request.isAnnounced)) },
     forge: forge === null ? null : { name: forge.name, location: forge.location },
     forgeError: shared.forgeError ?? error,
     issue: issue === "absent" ? "absent" : (found?.state ?? null),
@@ -180,12 +182,14 @@ function missing(branch: string): BaseFacts {
   return { kind: "missing", branch };
 }
 
-/** A branch or folder of the run itself, also of a start that was killed, is not taken. */
+/** A branch or folder of the run itself, also of a start that was killed or that happens now, is not taken. */
 async function observePlace(
-  { workspaces, store }: Adapters,
+  adapters: Adapters,
   run: string,
   { branch: name, worktree, trees }: RunPlace,
+  isAnnounced: (run: string) => boolean,
 ): Promise<Pick<RepositoryFacts, "branch" | "occupied">> {
+  const { workspaces, store } = adapters;
   const free = { branch: { name, taken: null }, occupied: null };
   if (trees.some((tree) => tree.run === run && !tree.sideWorktree)) return free;
   if ((await store.getRun(run)) !== undefined) return free;
@@ -193,10 +197,22 @@ async function observePlace(
   const tip = holder === undefined ? await workspaces?.branchTip(`refs/heads/${name}`) : null;
   const isTaken = holder !== undefined || (tip ?? null) !== null;
   const entries = await readdir(worktree).catch(() => []);
+  if ((isTaken || entries.length > 0) && (await isStartedElsewhere(adapters, run, isAnnounced))) return free;
   return {
     branch: { name, taken: isTaken ? { worktree: holder?.path ?? null } : null },
     occupied: entries.length > 0 ? worktree : null,
   };
+}
+
+/** Whether another process starts this run at this moment, or has just started it. The lease decides between the two. */
+async function isStartedElsewhere(
+  { workspaces, store }: Adapters,
+  run: string,
+  isAnnounced: (run: string) => boolean,
+): Promise<boolean> {
+  if (isAnnounced(run) || (await store.getRun(run)) !== undefined) return true;
+  const trees = (await workspaces?.list()) ?? [];
+  return trees.some((tree) => tree.run === run && !tree.sideWorktree);
 }
 
 async function observeNamedAgents(adapters: Adapters, agents: readonly string[]): Promise<readonly AgentFacts[]> {

@@ -95,6 +95,8 @@ export interface PlanOptions {
   readonly isRepeated?: boolean;
   /** Facts of an earlier plan of the same request, which then are not gathered again. */
   readonly known?: SharedFacts | undefined;
+  /** Whether another process has announced that it starts the run. */
+  readonly isAnnounced?: (run: string) => boolean;
 }
 
 export interface PlannedStart {
@@ -137,6 +139,7 @@ export async function planStart(
     forgeUse: forgeUse(workflow.shape.name),
     again: again || options.isRepeated === true,
     needsFiles: adapters.workspaces === null && isBuiltIn(workflow.shape.name),
+    isAnnounced: options.isAnnounced ?? (() => false),
     place: async (found) =>
       files ? await findPlace(adapters, id, naming?.branch?.({ run: id, issue: found }) ?? undefined) : null,
   });

@@ -99,7 +99,7 @@ export class RunService {
   /** Throws if the preflight finds an error: then nothing was created. */
   async plan(
     params: StartParams,
-    options: Omit<PlanOptions, "known"> & { readonly like?: StartPlan } = {},
+    options: Omit<PlanOptions, "known" | "isAnnounced"> & { readonly like?: StartPlan } = {},
   ): Promise<StartPlan> {
     checkStart(params);
     const { mode = "default", seed } = chosenSeed(params);
@@ -123,7 +123,11 @@ export class RunService {
     };
     const { like, ...how } = options;
     const known = like === undefined ? undefined : (RunService.#facts.get(like) ?? undefined);
-    const { plan, facts } = await planStart(adapters, request, { ...how, known });
+    const isAnnounced = (run: string): boolean =>
+      listStartingProcesses(this.#options.announces, []).some(
+        (other) => other.run === run && other.pid !== process.pid,
+      );
+    const { plan, facts } = await planStart(adapters, request, { ...how, known, isAnnounced });
     this.#planned.set(plan, { adapters });
     RunService.#facts.set(plan, facts);
     return plan;
