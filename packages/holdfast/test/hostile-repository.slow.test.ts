@@ -88,6 +88,8 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   setup: [[], ["--dry-run"], ["--defaults"], ["--defaults", "--dry-run"]],
   config: [[], ["check"], ["--crunch"], ["--prompts"], ["--path"]],
   trust: [[], ["--show"], ["mine"], ["--list"], ["--revoke"]],
+  service: [["install", "--dry-run"], ["status"], ["remove", "--here"], ["remove"]],
+  worker: [["--once"], ["--once", "--here"]],
   completion: [["bash"]],
   help: [[], ["run"]],
   complete: [["--", "show", ""]],

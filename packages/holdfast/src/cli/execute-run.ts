@@ -14,8 +14,10 @@ import type { Holdfast } from "../holdfast.ts";
 import type { LayoutMirror } from "@holdfast/workflows/plugin";
 import type { RunDetails } from "../run-status.ts";
 import type { RunReport } from "../start-run.ts";
+import { EXPECTED_ENTRIES_VARIABLE, stoppedKey, terminatedKey } from "../worker/plan-work.ts";
 import type { Shell } from "./command.ts";
 import { EXITS, type Exit } from "./exit.ts";
+import { isTerminated } from "./interrupts.ts";
 import { canRedraw, createReporter, followGraph } from "./live-view.ts";
 import { type Page, type Style, paint } from "./output/page.ts";
 import { spentText } from "./output/quantities.ts";
@@ -34,7 +36,11 @@ export async function executeRun(
   const mirror = await createRunMirror(shell, holdfast);
   const live = canRedraw(shell) && !shell.json && !shell.quiet;
   const graph = live ? followGraph(holdfast, reporter) : undefined;
+  let executed: string | undefined;
+  const onAbort = (): void => void recordStop(shell, holdfast, executed).catch(() => undefined);
+  shell.signal.addEventListener("abort", onAbort, { once: true });
   const listen = (event: ProgressEvent): void => {
+    executed = event.run;
     reporter.show(event);
     graph?.show(event);
     if (event.kind === "checkpoint") mirror.follow(event.run);
@@ -55,18 +61,29 @@ export async function executeRun(
   } catch (error) {
     throw await namingHolder(holdfast, error);
   } finally {
+    shell.signal.removeEventListener("abort", onAbort);
     await graph?.close();
     await mirror.close();
     reporter.close();
   }
   const { run, outcome, earlier } = report;
   const status = await holdfast.status(run);
+  // Without this mark, after a kill or on a full disk, the run is paused and the worker does not continue it.
+  if (outcome.kind === "interrupted" && isTerminated(shell.signal))
+    await holdfast.store.setMeta(terminatedKey(run), String(status.run.entries)).catch(() => undefined);
   if (shell.json)
     shell.write(
       `${JSON.stringify({ kind: "result", run: statusJson(status), result: outcome, earlier: earlier === true })}\n`,
     );
   else shell.write(outcomeText(outcome, status, shell.page, flags));
   return exitOfOutcome(outcome);
+}
+
+/** Records that the user stops the process, before it winds down: a second Ctrl+C would make the run look crashed. */
+async function recordStop(shell: Shell, holdfast: Holdfast, run: string | undefined): Promise<void> {
+  if (run === undefined || isTerminated(shell.signal)) return;
+  const holder = await (await holdfast.run(run)).holder();
+  if (holder !== undefined) await holdfast.store.setMeta(stoppedKey(run), String(holder.lease.epoch));
 }
 
 /** Another process acquired the lease first: adds the holder and what the user can do. */
@@ -247,6 +264,19 @@ export function runHeldError(run: string, lease: Lease): HoldfastError {
     hint: `Watch it: \`holdfast status ${run} --watch\`. Stop it: \`holdfast stop ${run}\`.`,
     retry: "later",
     data: { run, owner, since: lease.takenAt },
+  });
+}
+
+/** The worker continues a run only as it saw it: in the meantime the user may have paused, answered or resumed it. */
+export async function refuseChanged({ env }: Shell, holdfast: Holdfast, run: string): Promise<void> {
+  const expected = env[EXPECTED_ENTRIES_VARIABLE];
+  if (expected === undefined || expected === String((await (await holdfast.run(run)).summary()).entries)) return;
+  throw new HoldfastError({
+    code: "LEASE_HELD",
+    message: `Run ${run} has changed since the worker looked at it`,
+    hint: `Show its status: \`holdfast status ${run}\`.`,
+    retry: "later",
+    data: { run },
   });
 }
 

@@ -24,17 +24,18 @@ export function createInterrupts(
 ): Interrupts {
   const controller = new AbortController();
   let exit: Exit | undefined;
-  const handle = (kind: Exit, status: number) => () => {
+  const handle = (kind: Exit, status: number, name: NodeJS.Signals) => () => {
     if (exit !== undefined) return leave(status);
     exit = kind;
-    controller.abort(new HoldfastError({ code: "INTERRUPTED", message: "Interrupted" }));
+    controller.abort(new HoldfastError({ code: "INTERRUPTED", message: "Interrupted", data: { signal: name } }));
   };
-  const onInterrupt = handle("interrupted", 130);
-  const onTerminate = handle("terminated", 143);
+  const onInterrupt = handle("interrupted", 130, "SIGINT");
+  const onTerminate = handle("terminated", 143, "SIGTERM");
+  const onClosedTerminal = handle("terminated", 143, "SIGHUP");
   source.on("SIGINT", onInterrupt);
   source.on("SIGTERM", onTerminate);
   const onHangUp = (): void => {
-    if (exit === undefined) onTerminate();
+    if (exit === undefined) onClosedTerminal();
   };
   source.on("SIGHUP", onHangUp);
   return {
@@ -52,6 +53,14 @@ export function createInterrupts(
       source.off("SIGHUP", onHangUp);
     },
   };
+}
+
+/**
+ * Whether SIGTERM stopped the work: the system shuts down, or a service stops. Ctrl+C and a closed terminal are the
+ * user's own wish.
+ */
+export function isTerminated({ aborted, reason }: AbortSignal): boolean {
+  return aborted && reason instanceof HoldfastError && reason.data["signal"] === "SIGTERM";
 }
 
 /**

@@ -54,6 +54,14 @@ import {
 
 const { strictObject, nullable, array, union, literal, string, boolean, number } = z;
 
+const workerRepository = strictObject({ root: string(), store: nullable(string()) });
+const workerDecision = {
+  kind: z.enum(["start", "wait", "skip"]),
+  repository: string(),
+  run: string(),
+  why: string(),
+};
+
 /** By the name of the command. */
 export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   run: union([plan, ...execution]),
@@ -444,6 +452,45 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       }),
     ),
   }),
+  service: union([
+    strictObject({
+      action: literal("install"),
+      dryRun: boolean(),
+      service: z.enum(["systemd", "launchd"]),
+      file: string(),
+      text: string(),
+      changed: boolean(),
+      enabled: boolean(),
+      problem: nullable(string()),
+      commands: array(texts),
+      repository: workerRepository,
+    }),
+    strictObject({
+      action: literal("status"),
+      service: z.enum(["systemd", "launchd"]),
+      file: string(),
+      installed: z.enum(["absent", "current", "outdated"]),
+      enabled: nullable(boolean()),
+      worker: nullable(count),
+      linger: nullable(boolean()),
+      repositories: array(workerRepository.extend({ problem: nullable(string()) })),
+      runs: array(strictObject({ ...workerDecision, until: nullable(time), status: string() })),
+    }),
+    strictObject({
+      action: literal("remove"),
+      service: z.enum(["systemd", "launchd"]),
+      file: string(),
+      removed: boolean(),
+      problem: nullable(string()),
+      commands: array(texts),
+      repositories: texts,
+    }),
+  ]),
+  worker: union([
+    strictObject({ kind: literal("repository"), repository: string(), problem: nullable(string()) }),
+    strictObject({ ...workerDecision, until: nullable(time).optional() }),
+    strictObject({ kind: literal("ended"), repository: string(), run: string(), exit: nullable(string()) }),
+  ]),
   gc: strictObject({
     plan: strictObject({
       plans: array(

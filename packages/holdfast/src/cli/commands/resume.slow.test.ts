@@ -9,6 +9,8 @@ import { alterEntries, damageCheckpoints } from "@holdfast/test-support/edit-sto
 import { GOOD, type Started, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { readProcess } from "@holdfast/platform/process-tree";
+import { openHoldfast } from "../../open.ts";
+import { stoppedKey } from "../../worker/plan-work.ts";
 
 describe("quota wait", () => {
   const work = workSuite();
@@ -393,12 +395,16 @@ describe("signals and terminals", () => {
     test("after a second Ctrl+C, and the run can be resumed", async () => {
       const place = await work.begin();
       const { child, agent, ended } = await startStubborn(place);
+      await using holdfast = await openHoldfast({ cwd: place.clone, create: false, readOnly: true });
       child.kill("SIGINT");
-      await pause(100);
+      // Recorded at once, while the agent does not end.
+      while ((await holdfast.store.getMeta(stoppedKey("issue-1"))) === undefined) await pause(20);
       child.kill("SIGINT");
       expect((await ended).status).toBe(130);
       while (isAlive(agent)) await pause(20);
       expect(await place.json("status", "1")).toMatchObject({ run: { status: { kind: "crashed" } } });
+      const worker = await place.run("worker", "--once", "--here");
+      expect(worker.stdout).toBe(`Leaving issue-1 in ${place.clone}: you stopped it\n`);
       const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
       expect(done.status, done.stdout + done.stderr).toBe(0);
     });

@@ -14,7 +14,7 @@ import type { WorkSettings } from "../../config/work-settings.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { ResumeParams } from "../../resume-request.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
-import { type ResumeFlags, executeDetached, executeRun, runHeldError } from "../execute-run.ts";
+import { type ResumeFlags, executeDetached, executeRun, refuseChanged, runHeldError } from "../execute-run.ts";
 import type { Exit } from "../exit.ts";
 import { unlessAborted } from "../interrupts.ts";
 import { findRun } from "../operands.ts";
@@ -324,6 +324,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     });
     return "done";
   }
+  await refuseChanged(shell, holdfast, run);
   const waits = wait && !dryRun;
   const wakes = waits ? await waitForTime(shell, holdfast, run) : null;
   if (!dryRun) await requireImported(shell, holdfast, params);
@@ -380,6 +381,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
   for (const text of shell.json ? notes : [])
     shell.write(`${JSON.stringify({ run, at: new Date().toISOString(), kind: "note", text })}\n`);
   if (!shell.json && !shell.quiet) shell.write(rollbackOf(shell.page) + preflightText(planned, shell.page));
+  await refuseChanged(shell, holdfast, run);
   return await executeRun(
     shell,
     holdfast,

@@ -1,0 +1,234 @@
+/** The `service` command: installs, removes and describes the service that runs the worker after a login or reboot. */
+import { existsSync } from "node:fs";
+import { userInfo } from "node:os";
+import { usageError } from "@holdfast/platform/error";
+import { statusWord } from "@holdfast/core/status";
+import {
+  cannotManage,
+  hasLinger,
+  installService,
+  installedFile,
+  isServiceEnabled,
+  isTemporaryInstallation,
+  planOwnService,
+  removeService,
+  workerEnvPath,
+} from "../../worker/manage-service.ts";
+import { type WorkDecision } from "../../worker/plan-work.ts";
+import { type RepositoryView, lookAt, planViews } from "../../worker/run-worker.ts";
+import type { CommandWords, ServicePlan } from "../../worker/service-files.ts";
+import { type WorkerState, openWorkerState } from "../../worker/worker-state.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import type { Page } from "../output/page.ts";
+import { type Cell, renderTable } from "../output/table.ts";
+import { escapeText, momentText } from "../output/text.ts";
+import { quoteWord } from "../shell.ts";
+import { repositoryHere } from "./worker.ts";
+
+export const spec = {
+  name: "service",
+  summary: "continue runs by itself after a crash or reboot",
+  details: [
+    "`install` adds this repository to the worker's list, writes a systemd user unit (Linux) or a launchd agent (macOS) that runs `holdfast worker`, and starts it. Run it once in each repository. `holdfast worker --help` explains which runs it continues.",
+    "`status` shows whether the service is installed and running, and what the worker does with each unfinished run. `remove` stops the worker and removes its files; runs stay as they are.",
+    "The file holds no secret. Variables that agents need, such as API keys, go into ~/.config/holdfast/worker.env (mode 600). docs/service.md explains it, and `loginctl enable-linger`, which starts the service without a login.",
+  ],
+  operands: [
+    {
+      name: "ACTION",
+      about: "install, status or remove",
+      required: true,
+      completes: "nothing",
+      choices: ["install", "status", "remove"],
+    },
+  ],
+  consent: "reads",
+  flags: {
+    here: { type: "boolean", about: "with remove: only take this repository off the list; the service stays" },
+    "dry-run": { type: "boolean", about: "with install: print the file and change nothing" },
+  },
+  examples: [
+    { line: "holdfast service install", about: "continue the runs of this repository after a crash or reboot" },
+    { line: "holdfast service install --dry-run", about: "print the file that would be written" },
+    { line: "holdfast service status", about: "show the repositories, and what happens with each unfinished run" },
+  ],
+  json: '{"action": "install", "dryRun", "service": "systemd" or "launchd", "file", "text", "changed", "enabled", "problem", "commands": [[words]], "repository": {"root", "store"}}; {"action": "status", "service", "file", "installed": "absent", "current" or "outdated", "enabled": true, false or null (unknown), "worker": pid or null, "linger", "repositories": [{"root", "store", "problem"}], "runs": [{"repository", "run", "status", "kind", "why", "until"}]}; {"action": "remove", "service", "file", "removed", "problem", "commands", "repositories": [roots]}.',
+} as const satisfies CommandSpec;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const action = input.operand(0);
+  if (input.on("here") && action !== "remove")
+    throw usageError("--here belongs to `service remove`", "`install` always adds the repository of this directory.");
+  if (input.on("dry-run") && action !== "install")
+    throw usageError("--dry-run belongs to `service install`", "`holdfast service status` shows what is installed.");
+  const state = openWorkerState(shell.env);
+  if (action === "install") return await install(shell, state, input.on("dry-run"));
+  if (action === "remove") return input.on("here") ? await removeHere(shell, state) : await remove(shell, state);
+  return await showStatus(shell, state);
+}
+
+async function install(shell: Shell, state: WorkerState, dryRun: boolean): Promise<Exit> {
+  const repository = await repositoryHere(shell);
+  const plan = planOwnService(shell.env, repository.root);
+  const { kind: service, path: file, text, enable: commands } = plan;
+  const common = { action: "install", dryRun, service, file, text, commands, repository };
+  if (dryRun) {
+    shell.print({
+      json: () => ({ ...common, changed: false, enabled: false, problem: null }),
+      text: () => text,
+      content: true,
+    });
+    shell.notify(`Nothing was written. The file would be ${escapeText(file)}`);
+    return "done";
+  }
+  // The list first: a worker that starts finds the repository.
+  const added = state.add(repository);
+  const done = await installService(plan, { env: shell.env, isRunning: state.worker() !== null });
+  shell.print({
+    json: () => ({ ...common, ...done, changed: done.changed || added }),
+    text: () =>
+      [
+        `The worker looks after ${escapeText(repository.root)}`,
+        `${done.changed ? "Wrote" : "Unchanged:"} ${escapeText(file)}`,
+        done.enabled
+          ? "The service is enabled and runs."
+          : `The service was not started: ${escapeText(done.problem ?? "")}`,
+      ].join("\n") + (done.enabled ? "\n" : `\nStart it with:\n${commandLines(commands)}`),
+  });
+  if (isTemporaryInstallation())
+    shell.notify("This Holdfast is in the cache of npx, which npm may delete: npm install --global holdfast");
+  if (hasLinger(plan) === false)
+    shell.notify(
+      `It starts when you log in. To start it at boot: loginctl enable-linger ${quoteWord(userInfo().username)}`,
+    );
+  return "done";
+}
+
+function commandLines(commands: readonly CommandWords[]): string {
+  return commands.map((words) => `  ${words.map(quoteWord).join(" ")}\n`).join("");
+}
+
+async function removeHere(shell: Shell, state: WorkerState): Promise<Exit> {
+  const { root } = await repositoryHere(shell);
+  const plan = planOwnService(shell.env, root);
+  const found = state.remove(root);
+  shell.print({
+    json: () => removal(plan, { removed: false, problem: null, repositories: found ? [root] : [] }),
+    text: () =>
+      found ? `The worker no longer looks after ${escapeText(root)}\n` : `${escapeText(root)} was not on the list.\n`,
+  });
+  return "done";
+}
+
+async function remove(shell: Shell, state: WorkerState): Promise<Exit> {
+  const plan = planOwnService(shell.env, shell.consent.root);
+  const { removed, problem } = await removeService(plan, shell.env);
+  const repositories = state.repositories().map(({ root }) => root);
+  if (problem === null) state.clear();
+  shell.print({
+    json: () => removal(plan, { removed, problem, repositories: problem === null ? repositories : [] }),
+    text: () => {
+      if (problem !== null) return `Nothing was removed: ${escapeText(problem)}\n`;
+      if (!removed && repositories.length === 0) return "No service is installed.\n";
+      const unmanaged = cannotManage(plan, shell.env);
+      const stop = removed && unmanaged !== null ? `If it runs, stop it with:\n${commandLines(plan.disable)}` : "";
+      return `${removed ? `Removed ${escapeText(plan.path)}\n` : ""}The worker looks after no repository any more. Runs stay as they are.\n${stop}`;
+    },
+  });
+  return problem === null ? "done" : "failed";
+}
+
+function removal(
+  { kind: service, path: file, disable: commands }: ServicePlan,
+  result: { readonly removed: boolean; readonly problem: string | null; readonly repositories: readonly string[] },
+): object {
+  return { action: "remove", service, file, commands, ...result };
+}
+
+async function showStatus(shell: Shell, state: WorkerState): Promise<Exit> {
+  const plan = planOwnService(shell.env, shell.consent.root);
+  const [installed, enabled] = [installedFile(plan), await isServiceEnabled(plan, shell.env)];
+  const views: RepositoryView[] = [];
+  for (const repository of state.repositories())
+    views.push(await lookAt(repository, { env: shell.env, page: shell.talk }));
+  const decisions = planViews(views, { history: state.history(), active: new Set(), now: Date.now() });
+  const words = new Map(
+    views.flatMap(({ runs }) => runs.map((one) => [`${one.repository}\0${one.run}`, statusWord(one.status)])),
+  );
+  const runs = decisions.map((decision) => ({
+    until: null,
+    ...decision,
+    status: words.get(`${decision.repository}\0${decision.run}`) ?? "",
+  }));
+  const worker = state.worker();
+  const linger = hasLinger(plan);
+  const secrets = workerEnvPath(shell.env);
+  shell.print({
+    json: () => ({
+      action: "status",
+      service: plan.kind,
+      file: plan.path,
+      installed,
+      enabled,
+      worker,
+      linger,
+      repositories: views.map(({ root, store, problem }) => ({ root, store, problem })),
+      runs,
+    }),
+    text: (page) =>
+      [
+        `Service: ${INSTALLED[installed]}${enabled === null ? "" : enabled ? ", enabled" : ", not enabled"}\n`,
+        `Worker:  ${worker === null ? "not running" : `running (pid ${worker})`}\n`,
+        ...(installed === "absent" ? [] : [`File:    ${escapeText(plan.path)}\n`]),
+        `Secrets: ${escapeText(secrets)}${existsSync(secrets) ? "" : " (no such file)"}\n`,
+        repositoriesText(views),
+        runsText(runs, page),
+      ].join(""),
+  });
+  if (installed !== "current") shell.notify(`Install it: ${shell.talk.program} service install`);
+  else if (linger === false)
+    shell.notify(
+      `It starts when you log in. To start it at boot: loginctl enable-linger ${quoteWord(userInfo().username)}`,
+    );
+  return "done";
+}
+
+const INSTALLED = {
+  absent: "not installed",
+  current: "installed",
+  outdated: "installed for another Node or Holdfast",
+} as const;
+
+function repositoriesText(views: readonly RepositoryView[]): string {
+  if (views.length === 0) return "The worker looks after no repository.\n";
+  const lines = views.map(
+    ({ root, problem }) => `  ${escapeText(root)}${problem === null ? "" : `: ${escapeText(problem)}`}\n`,
+  );
+  return `Repositories:\n${lines.join("")}`;
+}
+
+function runsText(
+  runs: readonly (WorkDecision & { readonly until: string | null; readonly status: string })[],
+  page: Page,
+): string {
+  const columns = [
+    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    { title: "STATUS" },
+    { title: "THE WORKER" },
+    { title: "WHY", shrinkTo: 24, wrap: true },
+  ] as const;
+  const rows = runs.map((one): readonly Cell[] => [
+    { text: one.run },
+    { text: one.status },
+    { text: one.until === null ? WORDS[one.kind] : `continues ${momentText(one.until, page)}` },
+    { text: one.why },
+  ]);
+  return rows.length === 0 ? "No unfinished run.\n" : `\n${renderTable({ columns, rows }, page)}`;
+}
+
+const WORDS: Readonly<Record<WorkDecision["kind"], string>> = {
+  start: "continues it",
+  wait: "continues later",
+  skip: "leaves it",
+};

@@ -1,0 +1,73 @@
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
+import type { Attempt } from "./plan-work.ts";
+import { openWorkerState } from "./worker-state.ts";
+
+const ATTEMPT: Attempt = { failures: 2, startedAt: "2026-11-18T12:00:00.000Z", endedAt: null, entries: null };
+
+function scene() {
+  const home = scratchDirectory(onTestFinished);
+  const state = openWorkerState({ HOME: home });
+  return { home, state, list: join(state.directory, "repositories.json") };
+}
+
+test("the list is in the user's state directory, sorted, and adding twice changes nothing", () => {
+  const { home, state } = scene();
+  expect(state.directory).toBe(join(home, ".local/state/holdfast/worker"));
+  expect(openWorkerState({ HOME: home, XDG_STATE_HOME: "/state" }).directory).toBe("/state/holdfast/worker");
+  expect(openWorkerState({ HOME: home, XDG_STATE_HOME: "relative" }).directory).toBe(state.directory);
+  expect(state.repositories()).toEqual([]);
+  const [shop, app] = [
+    { root: "/shop", store: null },
+    { root: "/app", store: "/stores/app" },
+  ];
+  expect([state.add(shop), state.add(app), state.add(shop)]).toEqual([true, true, false]);
+  expect(state.repositories()).toEqual([app, shop]);
+  expect(state.add({ ...shop, store: "/stores/shop" })).toBe(true);
+  expect([state.remove("/app"), state.remove("/app")]).toEqual([true, false]);
+  expect(state.repositories()).toEqual([{ root: "/shop", store: "/stores/shop" }]);
+});
+
+test("attempts are read as they were written, and `clear` leaves nothing", () => {
+  const { home, state } = scene();
+  state.saveHistory(new Map());
+  expect(readdirSync(home)).toEqual([]);
+  const history = new Map([["/shop\0issue-1", ATTEMPT]]);
+  state.saveHistory(history);
+  expect(state.history()).toEqual(history);
+  expect([state.clear(), state.clear()]).toEqual([true, false]);
+  expect(readdirSync(join(home, ".local/state"))).toEqual([]);
+});
+
+test("a list that other users can write is not used, and one that does not parse is an error", () => {
+  const { state, list } = scene();
+  mkdirSync(dirname(list), { recursive: true });
+  writeFileSync(list, JSON.stringify({ version: 1, repositories: [{ root: "/shop" }, { root: "relative" }, 7] }));
+  expect(state.repositories()).toEqual([{ root: "/shop", store: null }]);
+  chmodSync(list, 0o666);
+  expect(state.repositories()).toEqual([]);
+  chmodSync(list, 0o600);
+  writeFileSync(list, '{"version": 1, "repos');
+  expect(() => state.repositories()).toThrow(/cannot be read/);
+});
+
+test("one worker excludes another, and a killed one does not", () => {
+  const { home, state } = scene();
+  expect(state.worker()).toBeNull();
+  const lock = state.lock();
+  expect(state.worker()).toBe(process.pid);
+  expect(() => openWorkerState({ HOME: home }).lock()).toThrow(`A worker runs already (pid ${process.pid})`);
+  lock.release();
+  expect(state.worker()).toBeNull();
+  expect(existsSync(state.directory)).toBe(false);
+  const script = `const { openWorkerState } = await import(${JSON.stringify(join(import.meta.dirname, "worker-state.ts"))});
+    openWorkerState({ HOME: ${JSON.stringify(home)} }).lock();
+    process.kill(process.pid, "SIGKILL");`;
+  expect(spawnSync(process.execPath, ["--input-type=module", "-e", script])).toMatchObject({ signal: "SIGKILL" });
+  expect(state.worker()).toBeNull();
+  state.lock().release();
+  expect(readdirSync(join(state.directory, "alive"))).toEqual([]);
+});

@@ -1,0 +1,202 @@
+/**
+ * The worker's files in the user's state directory: the repositories that it looks after, its attempts, and a lock that
+ * shows whether a worker is alive. Everything else is in the stores of the repositories.
+ */
+import { existsSync, readdirSync, rmdirSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, isAbsolute, join } from "node:path";
+import { asRecord, asRecords } from "@holdfast/core/json";
+import { HoldfastError } from "@holdfast/platform/error";
+import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable } from "@holdfast/platform/files";
+import { randomId } from "@holdfast/platform/identity";
+import {
+  type ProcessLock,
+  holdProcessLock,
+  listProcessLocks,
+  readProcessLock,
+  sweepProcessLocks,
+} from "@holdfast/platform/process-lock";
+import type { Attempt } from "./plan-work.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** A repository that the worker looks after. */
+export interface WorkerRepository {
+  /** Root of its main worktree. */
+  readonly root: string;
+  /** The store that the user named when the repository was added; null: the config or the default decides. */
+  readonly store: string | null;
+}
+
+export interface WorkerState {
+  readonly directory: string;
+  repositories(): readonly WorkerRepository[];
+  /** Adds or replaces a repository. Returns whether that changed the list. */
+  add(repository: WorkerRepository): boolean;
+  /** Returns whether the repository was in the list. */
+  remove(root: string): boolean;
+  history(): ReadonlyMap<string, Attempt>;
+  saveHistory(history: ReadonlyMap<string, Attempt>): void;
+  /** Throws LEASE_HELD if another worker of this user is alive. */
+  lock(): ProcessLock;
+  /** The pid of the live worker; null: there is none. */
+  worker(): number | null;
+  /** Removes all files of the worker. Returns whether there were any. */
+  clear(): boolean;
+}
+
+export function openWorkerState(env: Env): WorkerState {
+  const directory = join(xdgHome(env, "XDG_STATE_HOME", ".local/state"), "holdfast/worker");
+  const [listPath, historyPath, locks] = [
+    join(directory, "repositories.json"),
+    join(directory, "history.json"),
+    join(directory, "alive"),
+  ];
+  const write = (path: string, document: object): void => {
+    makeDurableDirectory(directory);
+    writeDurable({
+      path,
+      data: Buffer.from(`${JSON.stringify({ version: 1, ...document }, null, 2)}\n`),
+      mode: "replace",
+    });
+  };
+  const live = (): readonly string[] =>
+    listProcessLocks(locks).filter((name) => readProcessLock(locks, name) === "held");
+  const state: WorkerState = {
+    directory,
+    repositories: () => parseRepositories(read(listPath)),
+    add(repository) {
+      const known = state.repositories();
+      const same = known.find(({ root }) => root === repository.root);
+      if (same !== undefined && same.store === repository.store) return false;
+      const others = known.filter(({ root }) => root !== repository.root);
+      write(listPath, { repositories: [...others, repository].toSorted((a, b) => (a.root < b.root ? -1 : 1)) });
+      return true;
+    },
+    remove(root) {
+      const known = state.repositories();
+      if (!known.some((one) => one.root === root)) return false;
+      write(listPath, { repositories: known.filter((one) => one.root !== root) });
+      return true;
+    },
+    history: () => parseHistory(read(historyPath)),
+    saveHistory(history) {
+      // A worker that never started a run leaves no file.
+      if (history.size === 0 && !existsSync(historyPath)) return;
+      write(historyPath, { attempts: [...history].map(([key, attempt]) => ({ key, ...attempt })) });
+    },
+    lock() {
+      // A worker that had nothing to do leaves nothing behind.
+      const made = [locks, directory, dirname(directory), dirname(dirname(directory))].filter(
+        (path) => !existsSync(path),
+      );
+      makeDurableDirectory(directory);
+      sweepProcessLocks(locks, listProcessLocks(locks));
+      const name = `${process.pid.toString(16)}-${randomId()}`;
+      const held = holdProcessLock(locks, name);
+      const release = (): void => {
+        held?.release();
+        made.forEach(removeIfEmpty);
+      };
+      const other = live().find((one) => one !== name);
+      if (other === undefined) return { release, [Symbol.dispose]: release };
+      release();
+      throw new HoldfastError({
+        code: "LEASE_HELD",
+        message: `A worker runs already (pid ${pidOf(other)})`,
+        hint: "`holdfast service status` shows what it does.",
+        retry: "later",
+        data: { pid: pidOf(other) },
+      });
+    },
+    worker() {
+      const [name] = live();
+      return name === undefined ? null : pidOf(name);
+    },
+    clear() {
+      const found = existsSync(directory);
+      if (!found) return false;
+      sweepProcessLocks(locks, listProcessLocks(locks));
+      for (const path of [listPath, historyPath]) if (existsSync(path)) removeDurable(path);
+      removeIfEmpty(locks);
+      removeIfEmpty(directory);
+      removeIfEmpty(dirname(directory));
+      return true;
+    },
+  };
+  return state;
+}
+
+/** A base directory of the XDG standard. A relative path is ignored, as the standard requires. */
+export function xdgHome(env: Env, variable: "XDG_STATE_HOME" | "XDG_CONFIG_HOME", fallback: string): string {
+  const named = env[variable] ?? "";
+  const home = env["HOME"] ?? "";
+  return isAbsolute(named) ? named : join(isAbsolute(home) ? home : homedir(), fallback);
+}
+
+function pidOf(name: string): number {
+  return Number.parseInt(name.split("-")[0] ?? "", 16);
+}
+
+/** Another process may use the directory. */
+function removeIfEmpty(path: string): void {
+  try {
+    if (readdirSync(path).length === 0) rmdirSync(path);
+  } catch {
+    // It is gone already, or not empty any more.
+  }
+}
+
+/**
+ * An absent file is empty. A file that other users could have written counts as absent: it could make the worker start
+ * programs in a directory of their choice. A file that does not parse is an error, because an empty list would hide runs.
+ */
+function read(path: string): Readonly<Record<string, unknown>> {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (stat === undefined || (stat.mode & 0o022) !== 0) return {};
+  if (process.getuid !== undefined && stat.uid !== process.getuid()) return {};
+  const file = readRegularFile({ path, maxBytes: 4_000_000 });
+  try {
+    if (file.kind === "read") return asRecord(JSON.parse(file.bytes.toString("utf8")));
+  } catch {
+    // Reported below.
+  }
+  throw new HoldfastError({
+    code: "IO_FAILED",
+    message: `The worker's file ${path} cannot be read`,
+    hint: "Remove it, then add each repository again with `holdfast service install`.",
+    data: { path },
+  });
+}
+
+function parseRepositories({ repositories }: Readonly<Record<string, unknown>>): readonly WorkerRepository[] {
+  return asRecords(repositories).flatMap(({ root, store }) =>
+    typeof root === "string" && isAbsolute(root)
+      ? [{ root, store: typeof store === "string" && store !== "" ? store : null }]
+      : [],
+  );
+}
+
+function parseHistory({ attempts }: Readonly<Record<string, unknown>>): ReadonlyMap<string, Attempt> {
+  return new Map(
+    asRecords(attempts).flatMap(({ key, failures, startedAt, endedAt, entries }) =>
+      typeof key === "string" && typeof failures === "number" && isTime(startedAt)
+        ? [
+            [
+              key,
+              {
+                failures,
+                startedAt,
+                endedAt: isTime(endedAt) ? endedAt : null,
+                entries: typeof entries === "number" ? entries : null,
+              },
+            ] as const,
+          ]
+        : [],
+    ),
+  );
+}
+
+function isTime(value: unknown): value is string {
+  return typeof value === "string" && Number.isFinite(Date.parse(value));
+}
