@@ -1,11 +1,11 @@
 /** Announces a process that prepares a run before it holds the run's lease, so that other commands can find and stop it. */
-import { existsSync, readFileSync, readdirSync, rmSync, rmdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { asRecord } from "@holdfast/core/json";
 import type { Lease } from "@holdfast/core/lease";
 import type { Work } from "@holdfast/core/run";
 import { lockDirectory } from "@holdfast/core/store-sql/leases";
-import { makeDurableDirectory, writeDurable } from "@holdfast/platform/files";
+import { makeDurableDirectory, removeIfEmpty, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 import { holdProcessLock, readProcessLock } from "@holdfast/platform/process-lock";
 
@@ -107,20 +107,6 @@ export function listStartingProcesses(store: string, leases: readonly Lease[]): 
 }
 
 const DIRECTORY = "starting";
-
-/** The store, or another process that starts, may use the directory by now. */
-function removeIfEmpty(path: string): void {
-  try {
-    rmdirSync(path);
-  } catch (error) {
-    if (
-      !(error instanceof Error) ||
-      !("code" in error) ||
-      !["ENOTEMPTY", "EEXIST", "ENOENT"].includes(String(error.code))
-    )
-      throw error;
-  }
-}
 
 function isDead(store: string, starting: StartingProcess, lock: string): boolean {
   return livenessOf(starting, processIdentity(), readProcessLock(lockDirectory(store), lock)) === "dead";

@@ -13,13 +13,15 @@ import {
   readSync,
   readdirSync,
   renameSync,
+  rmdirSync,
   statSync,
   symlinkSync,
   type Stats,
   unlinkSync,
   writeSync,
 } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { homedir } from "node:os";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import { errorCode } from "./error.ts";
 import { randomId } from "./identity.ts";
 
@@ -183,6 +185,30 @@ export function removeDurable(path: string): void {
   }
   syncDirectory(dirname(path));
 }
+
+/** Removes a directory that nothing uses any more. One with content, or that cannot be removed, stays: it does no harm. */
+export function removeIfEmpty(directory: string): void {
+  try {
+    rmdirSync(directory);
+  } catch {
+    // Another process may use it, or has removed it.
+  }
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+export function homeOf(env: Env): string {
+  const home = env["HOME"] ?? "";
+  return isAbsolute(home) ? home : homedir();
+}
+
+/** A base directory of the XDG standard, or its default below the home directory. A relative path is ignored, as the standard requires. */
+export function xdgHome(env: Env, variable: "XDG_STATE_HOME" | "XDG_CONFIG_HOME"): string {
+  const named = env[variable] ?? "";
+  return isAbsolute(named) ? named : join(homeOf(env), XDG_DEFAULTS[variable]);
+}
+
+const XDG_DEFAULTS = { XDG_STATE_HOME: ".local/state", XDG_CONFIG_HOME: ".config" } as const;
 
 const NO_LINKS = ["EPERM", "ENOSYS", "ENOTSUP", "EOPNOTSUPP", "EINVAL"] as const;
 

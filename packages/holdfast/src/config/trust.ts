@@ -3,10 +3,9 @@
  * repository, readable and writable by the user alone.
  */
 import { chmodSync, readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
-import { homedir } from "node:os";
-import { basename, dirname, isAbsolute, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { asRecord, sha256 } from "@holdfast/core/json";
-import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable } from "@holdfast/platform/files";
+import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable, xdgHome } from "@holdfast/platform/files";
 
 /** One item that the user has consented to. */
 export interface Grant {
@@ -61,15 +60,9 @@ export function listTrust(env: Env): readonly TrustFile[] {
     });
 }
 
-/**
- * `$XDG_STATE_HOME/holdfast/trust`, else `~/.local/state/holdfast/trust`. A relative path is ignored, as the XDG
- * standard requires.
- */
+/** `$XDG_STATE_HOME/holdfast/trust`, else `~/.local/state/holdfast/trust`. */
 function trustDirectory(env: Env): string {
-  const state = env["XDG_STATE_HOME"] ?? "";
-  const home = env["HOME"] ?? "";
-  const base = isAbsolute(state) ? state : join(isAbsolute(home) ? home : homedir(), ".local/state");
-  return join(base, "holdfast/trust");
+  return join(xdgHome(env, "XDG_STATE_HOME"), "holdfast/trust");
 }
 
 /** The key of a consent: the git directory that all worktrees share. Reads only files and does not start git. */

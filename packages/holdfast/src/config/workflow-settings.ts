@@ -1,10 +1,9 @@
 /** Loads the crunch settings and the prompt templates of a repository, and lists which of their files need consent. */
 import { readdirSync } from "node:fs";
-import { homedir } from "node:os";
-import { isAbsolute, join } from "node:path";
+import { join } from "node:path";
 import { readText } from "@holdfast/formats/setting-values";
 import { HoldfastError } from "@holdfast/platform/error";
-import { fileKind } from "@holdfast/platform/files";
+import { fileKind, xdgHome } from "@holdfast/platform/files";
 import { BUILT_IN_NAMES, type BuiltInName, loadPlugin } from "@holdfast/workflows/built-in";
 import { defaultCrunchSettings } from "@holdfast/workflows/crunch/default-settings";
 import { CRUNCH_DIRECTORY, CRUNCH_FILES, type CrunchSettings } from "@holdfast/workflows/crunch/settings";
@@ -101,12 +100,9 @@ interface PromptPlaces {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** `$XDG_CONFIG_HOME/holdfast/prompts`, else `~/.config/holdfast/prompts`. A relative path is ignored, as the XDG standard requires. */
+/** `$XDG_CONFIG_HOME/holdfast/prompts`, else `~/.config/holdfast/prompts`. */
 export function userPromptDirectory(env: PromptPlaces["env"]): string {
-  const config = env["XDG_CONFIG_HOME"] ?? "";
-  const home = env["HOME"] ?? "";
-  const base = isAbsolute(config) ? config : join(isAbsolute(home) ? home : homedir(), ".config");
-  return join(base, "holdfast/prompts");
+  return join(xdgHome(env, "XDG_CONFIG_HOME"), "holdfast/prompts");
 }
 
 /** The templates that replace built-in ones: the user's, and the repository's where the user has none. */

@@ -1,13 +1,20 @@
 /** Installs, removes and describes the service that runs the worker: writes its file and calls systemctl or launchctl. */
-import { existsSync, readFileSync, realpathSync, rmSync, rmdirSync, statSync } from "node:fs";
-import { homedir, userInfo } from "node:os";
-import { dirname, isAbsolute, join } from "node:path";
+import { existsSync, readFileSync, realpathSync, rmSync, statSync } from "node:fs";
+import { userInfo } from "node:os";
+import { dirname, join } from "node:path";
 import { parseEnv } from "node:util";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable } from "@holdfast/platform/files";
+import {
+  homeOf,
+  makeDurableDirectory,
+  readRegularFile,
+  removeDurable,
+  removeIfEmpty,
+  writeDurable,
+  xdgHome,
+} from "@holdfast/platform/files";
 import { findProgram, runProcess } from "@holdfast/platform/subprocess";
 import { type CommandWords, type ServicePlan, planService, programOf, serviceVariables } from "./service-files.ts";
-import { xdgHome } from "./worker-state.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -19,7 +26,7 @@ export function planOwnService(env: Env, repository: string): ServicePlan {
     node: process.execPath,
     entry: ownEntry(),
     home: homeOf(env),
-    configHome: xdgHome(env, "XDG_CONFIG_HOME", ".config"),
+    configHome: xdgHome(env, "XDG_CONFIG_HOME"),
     uid: userInfo().uid,
     environment: serviceVariables(env, repository),
   });
@@ -29,11 +36,6 @@ export function planOwnService(env: Env, repository: string): ServicePlan {
 function ownEntry(): string {
   const [, entry = ""] = process.argv;
   return realpathSync(entry);
-}
-
-function homeOf(env: Env): string {
-  const home = env["HOME"] ?? "";
-  return isAbsolute(home) ? home : homedir();
 }
 
 /** Whether the entry is in the cache of `npx`, which npm may delete at any time. */
@@ -119,14 +121,6 @@ export async function removeService(
   return { removed, problem: null };
 }
 
-function removeIfEmpty(directory: string): void {
-  try {
-    rmdirSync(directory);
-  } catch {
-    // It has other files, or is gone.
-  }
-}
-
 /** The first failure as text; null: all succeeded. */
 async function callAll(commands: readonly CommandWords[]): Promise<string | null> {
   for (const words of commands) {
@@ -153,7 +147,7 @@ export function hasLinger({ kind }: ServicePlan): boolean | null {
 
 /** The file with variables that only the worker and its runs get, such as API keys. */
 export function workerEnvPath(env: Env): string {
-  return join(xdgHome(env, "XDG_CONFIG_HOME", ".config"), "holdfast/worker.env");
+  return join(xdgHome(env, "XDG_CONFIG_HOME"), "holdfast/worker.env");
 }
 
 /**

@@ -2,12 +2,18 @@
  * The worker's files in the user's state directory: the repositories that it looks after, its attempts, and a lock that
  * shows whether a worker is alive. Everything else is in the stores of the repositories.
  */
-import { existsSync, readdirSync, rmdirSync, statSync } from "node:fs";
-import { homedir } from "node:os";
+import { existsSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { asRecord, asRecords } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
-import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable } from "@holdfast/platform/files";
+import {
+  makeDurableDirectory,
+  readRegularFile,
+  removeDurable,
+  removeIfEmpty,
+  writeDurable,
+  xdgHome,
+} from "@holdfast/platform/files";
 import { randomId } from "@holdfast/platform/identity";
 import {
   type ProcessLock,
@@ -46,7 +52,7 @@ export interface WorkerState {
 }
 
 export function openWorkerState(env: Env): WorkerState {
-  const directory = join(xdgHome(env, "XDG_STATE_HOME", ".local/state"), "holdfast/worker");
+  const directory = join(xdgHome(env, "XDG_STATE_HOME"), "holdfast/worker");
   const [listPath, historyPath, locks] = [
     join(directory, "repositories.json"),
     join(directory, "history.json"),
@@ -127,24 +133,8 @@ export function openWorkerState(env: Env): WorkerState {
   return state;
 }
 
-/** A base directory of the XDG standard. A relative path is ignored, as the standard requires. */
-export function xdgHome(env: Env, variable: "XDG_STATE_HOME" | "XDG_CONFIG_HOME", fallback: string): string {
-  const named = env[variable] ?? "";
-  const home = env["HOME"] ?? "";
-  return isAbsolute(named) ? named : join(isAbsolute(home) ? home : homedir(), fallback);
-}
-
 function pidOf(name: string): number {
   return Number.parseInt(name.split("-")[0] ?? "", 16);
-}
-
-/** Another process may use the directory. */
-function removeIfEmpty(path: string): void {
-  try {
-    if (readdirSync(path).length === 0) rmdirSync(path);
-  } catch {
-    // It is gone already, or not empty any more.
-  }
 }
 
 /**
