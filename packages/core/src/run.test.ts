@@ -5,6 +5,7 @@ import {
   type Address,
   type BeginRequest,
   RERUN_OF,
+  READABLE_ID,
   RUN_ID,
   type RunState,
   type RunSummary,
@@ -261,7 +262,7 @@ describe("run id", () => {
     ["ログインを直す", "task-k3f9"],
     ["", "task-k3f9"],
     ["a\0b\nc", "a-b-c-k3f9"],
-    ["x".repeat(10_000), `${"x".repeat(40)}-k3f9`],
+    ["x".repeat(10_000), `${"x".repeat(23)}-k3f9`],
   ])("task text %j becomes %s", (text, id) => {
     expect(task(text)).toBe(id);
   });
@@ -271,9 +272,7 @@ describe("run id", () => {
   });
 
   test("long texts end at a word, not in the middle of one", () => {
-    expect(task("please make the settings page remember the chosen language")).toBe(
-      "please-make-the-settings-page-remember-k3f9",
-    );
+    expect(task("please make the settings page remember the chosen language")).toBe("please-make-the-k3f9");
   });
 
   test("any text and any random part give an id that fits RUN_ID and is an address of itself", () => {
@@ -287,6 +286,7 @@ describe("run id", () => {
         const id = makeRunId({ work: some, random: part });
         expect(id).toMatch(RUN_ID);
         expect(parseAddress(id)).toEqual({ run: id, at: { kind: "none" } });
+        if (some.kind === "task") expect(id.length).toBeLessThanOrEqual(READABLE_ID);
       }),
     );
   });

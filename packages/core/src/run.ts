@@ -91,23 +91,24 @@ export interface RunSummary extends Run {
 
 /**
  * Makes "issue-42-k3f9", "fix-login-bug-k3f9" or "run-k3f9". The id always matches RUN_ID, whatever the task text contains. Every character
- * other than an ASCII letter or digit becomes a hyphen, and a text with nothing left becomes "task".
+ * other than an ASCII letter or digit becomes a hyphen, and a text with nothing left becomes "task". `prefix` goes before all of it.
  */
-export function makeRunId(params: { readonly work: Work; readonly random: string }): string {
-  if (!RANDOM.test(params.random)) {
+export function makeRunId(params: { readonly work: Work; readonly random: string; readonly prefix?: string }): string {
+  const { work, random, prefix = "" } = params;
+  if (!RANDOM.test(random)) {
     throw new HoldfastError({
       code: "USAGE",
-      message: `The random part of a run id must be 4 to 16 lower-case letters or digits, not ${JSON.stringify(params.random)}`,
+      message: `The random part of a run id must be 4 to 16 lower-case letters or digits, not ${JSON.stringify(random)}`,
     });
   }
-  return `${stem(params.work)}-${params.random}`;
+  return `${prefix}${stem(work, READABLE_ID - prefix.length - random.length - 1)}-${random}`;
 }
 
 const RANDOM = /^[a-z0-9]{4,16}$/;
-/** With the hyphen and the longest random part the id is within RUN_ID's 63 characters. */
-const MAX_STEM = 40;
+/** The longest id that Holdfast makes for a task. A table of 80 columns shows it whole, with the number of a checkpoint. */
+export const READABLE_ID = 28;
 
-function stem(work: Work): string {
+function stem(work: Work, room: number): string {
   switch (work.kind) {
     case "issue":
       if (!Number.isSafeInteger(work.number) || work.number < 1) {
@@ -120,16 +121,16 @@ function stem(work: Work): string {
       return `issue-${work.number}`;
     case "task":
       checkArgument("A task", "its text", work.text, "text");
-      return slug(work.text);
+      return slug(work.text, room);
     case "none":
       return "run";
   }
 }
 
-function slug(text: string): string {
+function slug(text: string, room: number): string {
   const words = text
     // Bounds the cost for a very long text; only the first words are used.
-    .slice(0, MAX_STEM * 10)
+    .slice(0, READABLE_ID * 10)
     .normalize("NFKD")
     .replace(/\p{M}/gu, "")
     .toLowerCase()
@@ -137,8 +138,8 @@ function slug(text: string): string {
     .filter((word) => word !== "");
   let result = "";
   for (const word of words) {
-    const longer = result === "" ? word.slice(0, MAX_STEM) : `${result}-${word}`;
-    if (longer.length > MAX_STEM) break;
+    const longer = result === "" ? word.slice(0, room) : `${result}-${word}`;
+    if (longer.length > room) break;
     result = longer;
   }
   return result === "" ? "task" : result;

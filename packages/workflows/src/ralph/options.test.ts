@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { READABLE_ID } from "@holdfast/core/run";
 import type { JsonObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { hostileText } from "@holdfast/test-support/workflows/ralph-sample";
@@ -226,7 +227,7 @@ describe("loop id", () => {
       fc.property(hostileText(80), hex, (task, digits) => {
         const id = makeLoopId({ task, hex: digits });
         expect(id).toMatch(LOOP_ID);
-        expect(id.length).toBeLessThanOrEqual(63);
+        expect(id.length).toBeLessThanOrEqual(READABLE_ID);
         expect(id.endsWith(`-${digits}`)).toBe(true);
       }),
     );

@@ -363,7 +363,7 @@ export function makeLoopId(params: { readonly task: string; readonly hex: string
       message: `A loop id ends with 8 lower-case hex digits, not ${JSON.stringify(params.hex)}`,
     });
   }
-  return `ralph-${makeRunId({ work: { kind: "task", text: params.task }, random: params.hex })}`;
+  return makeRunId({ work: { kind: "task", text: params.task }, random: params.hex, prefix: "ralph-" });
 }
 
 /** The retention rules of a loop's files, in the form that the store's retention planner uses. */

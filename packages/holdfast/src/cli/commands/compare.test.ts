@@ -119,10 +119,10 @@ test("more runs are rows, and a block each; nothing is wider than the page", () 
   const text = comparisonText(three, PAGE);
   expect(text.split("\n").filter((line) => displayWidth(line) > 80)).toEqual([]);
   expect(text).toMatchInlineSnapshot(`
-    "RUN               STATUS           CODE             CHECKS  SCORE     COST  TIME
-    fix-login@7       done             4 files, +30 -3  pass *     90    $1.25  60 s
-    other-way@7       waiting for you  4 files, +30 -3  fail           $0.04 *  60 s
-    a-run-w…and-on@7  done             4 files, +30 -3  pass       90    $1.25  60 s
+    "RUN                     STATUS           CODE             CHECKS  SCORE     COST
+    fix-login@7             done             4 files, +30 -3  pass *     90    $1.25
+    other-way@7             waiting for you  4 files, +30 -3  fail           $0.04 *
+    a-run-with-a-…and-on@7  done             4 files, +30 -3  pass       90    $1.25
 
     fix-login@7
       gate-command passes ✗✓ *

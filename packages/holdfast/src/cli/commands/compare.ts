@@ -11,7 +11,7 @@ import type { Exit } from "../exit.ts";
 import { findRun, worktreePaths } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { costText, countText, spentKnown, timeText, tokensSpentText } from "../output/quantities.ts";
-import { reasonLine, stageText, statusCell } from "../output/run-text.ts";
+import { RUN_COLUMN, reasonLine, stageText, statusCell } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { escapeLines, escapeText, hangingIndent } from "../output/text.ts";
 
@@ -214,7 +214,7 @@ export function labelsOf(sides: readonly (readonly string[])[]): readonly string
 
 function overviewText(compared: Comparison, page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    RUN_COLUMN,
     { title: "STATUS" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 3 },
     { title: "CODE" },

@@ -9,6 +9,7 @@ import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
+import { RUN_COLUMN } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { escapeText, padEnd, wrap } from "../output/text.ts";
 import { repeatFlags } from "../shell.ts";
@@ -124,11 +125,7 @@ export function doctorText(report: DoctorReport, page: Page): string {
 
 /** Space in the store by run, the largest first. */
 export function usageText(usage: DoctorReport["usage"], page: Page): string {
-  const columns = [
-    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
-    { title: "CHECKPOINTS", align: "right" },
-    { title: "USES", align: "right" },
-  ] as const;
+  const columns = [RUN_COLUMN, { title: "CHECKPOINTS", align: "right" }, { title: "USES", align: "right" }] as const;
   const rows = usage.map(({ run, checkpoints, bytes }): readonly Cell[] => [
     { text: run },
     { text: String(checkpoints) },

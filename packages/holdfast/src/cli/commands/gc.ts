@@ -10,6 +10,7 @@ import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
 import type { Page } from "../output/page.ts";
 import { countText, rangesText } from "../output/quantities.ts";
+import { RUN_COLUMN } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { usageText } from "./doctor.ts";
 
@@ -93,7 +94,7 @@ async function decide(shell: Shell, plan: GcPlan): Promise<boolean> {
 
 export function planText(plan: GcPlan, page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    RUN_COLUMN,
     { title: "CHECKPOINTS", shrinkTo: 12 },
     { title: "DO" },
     { title: "FREES", align: "right", optional: true },
@@ -188,7 +189,7 @@ export function groupDecisions(decisions: readonly RetentionDecision[]): readonl
 /** The files below `.aiwg`, by loop; "" if there are none. */
 export function loopsText(plans: readonly LayoutCleanupPlan[], page: Page): string {
   const columns = [
-    { title: "LOOP", shrinkTo: 16, last: true, cut: "middle" },
+    { ...RUN_COLUMN, title: "LOOP" },
     { title: "FILE", shrinkTo: 13 },
     { title: "DO" },
     { title: "FREES", align: "right", optional: true },

@@ -81,7 +81,8 @@ async function findOutputRun(holdfast: Holdfast, typed: string | undefined): Pro
 
 function notifyNoCalls(shell: Shell, run: string, step: string | undefined): void {
   const which = step === undefined ? "" : ` in step ${step}`;
-  shell.notify(`No agent was called${escapeText(which)} in ${run}. Its journal: ${shell.talk.program} events ${run}`);
+  shell.notify(`No agent was called${escapeText(which)} in ${run}.`);
+  shell.notify(`Its journal: ${shell.talk.program} events ${run}`);
 }
 
 /** "review" also finds "review-2": steps that are repeated in one stage attempt are numbered. */

@@ -21,6 +21,7 @@ import { type WorkerState, openWorkerState } from "../../worker/worker-state.ts"
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
+import { RUN_COLUMN } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { escapeText, momentText } from "../output/text.ts";
 import { quoteWord } from "../shell.ts";
@@ -213,7 +214,7 @@ function runsText(
   page: Page,
 ): string {
   const columns = [
-    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    RUN_COLUMN,
     { title: "STATUS" },
     { title: "THE WORKER" },
     { title: "WHY", shrinkTo: 24, wrap: true },

@@ -6,6 +6,7 @@ import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
 import { relativeTime } from "../output/quantities.ts";
+import { CHECKPOINT_COLUMN } from "../output/run-text.ts";
 import { type Column, renderTable } from "../output/table.ts";
 import { escapeText } from "../output/text.ts";
 
@@ -154,7 +155,7 @@ function tagsText(
 ): string {
   const columns: readonly Column[] = [
     { title: "TAG", shrinkTo: 10 },
-    { title: "CHECKPOINT", shrinkTo: 16, last: true, cut: "middle" },
+    CHECKPOINT_COLUMN,
     { title: "TAKEN" },
     { title: "NAME", shrinkTo: 8, optional: true },
   ];

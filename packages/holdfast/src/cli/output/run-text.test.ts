@@ -45,12 +45,12 @@ describe("view", () => {
       ),
     ];
     expect(runsText(runs, PAGE)).toMatchInlineSnapshot(`
-      "RUN                  STATUS               SAVED  STAGE     LATEST     WORK
-      fix-login            saved                    7  impleme…  5 min ago  issue #42
-      issue-42-k3f9        waiting for quota      120  impleme…  5 min ago  issue #42
-      new                  paused: not started      0            just now
-      rewrite-ev…-up-k3f9  done                     7  done      1 d ago    書き直す …
-      bad                  aborted                  7  review …  3 mo ago   issue #42
+      "RUN                                   STATUS               LATEST     WORK
+      fix-login                             saved                5 min ago  issue #42
+      issue-42-k3f9                         waiting for quota    5 min ago  issue #42
+      new                                   paused: not started  just now
+      rewrite-everything-from-the…-up-k3f9  done                 1 d ago    書き直す …
+      bad                                   aborted              3 mo ago   issue #42
       "
     `);
   });

@@ -1,6 +1,6 @@
 /** Formats lists of runs and checkpoints, and the words for a run's status. */
 import type { CheckpointSummary, FilesPlane, Skipped } from "@holdfast/core/checkpoint";
-import type { RunSummary, Work } from "@holdfast/core/run";
+import { READABLE_ID, type RunSummary, type Work } from "@holdfast/core/run";
 import { type RunStatus, statusWord } from "@holdfast/core/status";
 import { byteText } from "@holdfast/core/store-size";
 import { type Page, type Style, paint } from "./page.ts";
@@ -12,14 +12,19 @@ export interface ListedRun extends RunSummary {
   readonly status: RunStatus;
 }
 
+/** Other columns are omitted before an id is cut. Only an id that the user chose can be longer. */
+export const RUN_COLUMN = { title: "RUN", shrinkTo: 16, keep: READABLE_ID, last: true, cut: "middle" } as const;
+/** With room for "@999". */
+export const CHECKPOINT_COLUMN = { ...RUN_COLUMN, title: "CHECKPOINT", keep: READABLE_ID + 4 } as const;
+
 export function runsText(runs: readonly ListedRun[], page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    RUN_COLUMN,
     { title: "STATUS" },
-    { title: "SAVED", align: "right", expendable: 1 },
+    { title: "SAVED", align: "right", expendable: 3 },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 2 },
     { title: "LATEST" },
-    { title: "WORK", shrinkTo: 10, optional: true, expendable: 3 },
+    { title: "WORK", shrinkTo: 10, optional: true, expendable: 1 },
   ] as const;
   const rows = runs.map((run): readonly Cell[] => [
     { text: run.id, style: "bold" },
@@ -35,7 +40,7 @@ export function runsText(runs: readonly ListedRun[], page: Page): string {
 
 export function checkpointsText(checkpoints: readonly CheckpointSummary[], page: Page, indent = ""): string {
   const columns = [
-    { title: "CHECKPOINT", shrinkTo: 16, last: true, cut: "middle" },
+    CHECKPOINT_COLUMN,
     { title: "STATE", optional: true },
     { title: "WHEN" },
     { title: "TRIGGER", expendable: 3 },

@@ -10,7 +10,7 @@ import { holderText, startingName } from "../run-holder.ts";
 import { compactGraphLines, graphLines } from "./graph-text.ts";
 import { type Page, paint } from "./page.ts";
 import { countText, relativeTime, scoreText, spentText } from "./quantities.ts";
-import { stageText, statusCell, workText } from "./run-text.ts";
+import { RUN_COLUMN, stageText, statusCell, workText } from "./run-text.ts";
 import { renderTable } from "./table.ts";
 import { escapeText, escapeWords, fieldsText, momentText, sectionText, wrap } from "./text.ts";
 
@@ -95,7 +95,7 @@ export function startingText(starting: StartingProcess, page: Page): string {
 
 export function statusesText(statuses: readonly RunDetails[], page: Page): string {
   const columns = [
-    { title: "RUN", shrinkTo: 16, last: true, cut: "middle" },
+    RUN_COLUMN,
     { title: "STATUS" },
     { title: "STAGE", shrinkTo: 8, optional: true },
     { title: "PRIORITY", optional: true, expendable: 4 },

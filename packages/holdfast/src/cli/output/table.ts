@@ -9,6 +9,8 @@ export interface Column {
   readonly shrinkTo?: number;
   /** Shrinks only after the others are at their minimum, because users copy ids. */
   readonly last?: true;
+  /** Columns are omitted before this one becomes narrower than this. */
+  readonly keep?: number;
   /** Where the text is truncated; default: at its end. */
   readonly cut?: "middle";
   /** Omitted if all its cells are empty. */
@@ -56,7 +58,7 @@ function naturalWidths(table: Table): readonly number[] {
 function fit(table: Table, width: number): Table {
   const natural = naturalWidths(table);
   const least = table.columns.map((column, at) =>
-    Math.min(natural[at] ?? 0, column.shrinkTo ?? Number.POSITIVE_INFINITY),
+    Math.min(natural[at] ?? 0, column.keep ?? column.shrinkTo ?? Number.POSITIVE_INFINITY),
   );
   if (least.reduce((sum, one) => sum + one, (least.length - 1) * GAP.length) <= width) return table;
   const worst = Math.max(...table.columns.map(({ expendable = 0 }) => expendable));
