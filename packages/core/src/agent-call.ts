@@ -41,6 +41,7 @@ import {
   beginStep,
   failStep,
   markOf,
+  titled,
 } from "./step.ts";
 import { assumeUnknown, exceededBy, waitForBudget, priced, startWaiting } from "./waiting.ts";
 import { own } from "./state.ts";
@@ -55,7 +56,7 @@ export async function runAgent(execution: StageExecution, call: AgentCall): Prom
   const sideWorktree = call.sideWorktree === undefined ? null : requireOpen(execution, call.sideWorktree);
   const known = execution.claim(call.name);
   if (known !== undefined) {
-    runSession.tell({ kind: "step_finished", step: call.name, replayed: true });
+    runSession.tell({ kind: "step_finished", step: call.name, replayed: true, ...titled(call) });
     // The previous process may have died after the journal entry and before this cleanup.
     forgetFiles(runSession, call.name);
     readFailedAttempt(execution, call);
@@ -154,13 +155,14 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
   // Remove it before the step starts. Otherwise the result of an older attempt could be adopted for this one.
   answer.remove();
   const sent = opened.prompt.includes(call.prompt) ? {} : { sent: opened.prompt };
-  await beginStep(execution, call.name, {
+  const start = {
     files,
     estimate,
     ...(counted === null ? {} : { counted }),
     ...sent,
     ...beside,
-  });
+  };
+  await beginStep(execution, call.name, start, call.title);
   const outputs = runSession.adapters.outputs(trying.workspace.root);
   // Remove stale output files, so that the engine does not collect them as output of this call.
   for (const path of call.collect ?? []) await outputs.remove(path);

@@ -143,7 +143,7 @@ async function runCommands(
   const kept = { ...(record ?? NO_RECORD), before };
   // Without this record, a process that resumes after a kill would take half-made directories for the repository's own.
   writeRecord(file, { ...kept, facts: null });
-  runSession.tell({ kind: "step_started", step: STEP });
+  runSession.tell({ kind: "step_started", step: STEP, title: "setting up the worktree" });
   for (const command of commands) {
     const failure = await runCommand(execution, root, command);
     if (failure !== null) return failure;

@@ -30,9 +30,10 @@ export type ProgressEvent = { readonly run: string; readonly at: string } & (
       readonly iteration: number;
       readonly score: number | null;
     }
-  | { readonly kind: "step_started"; readonly step: string }
+  /** `title`: what the step does, in the workflow's words. */
+  | { readonly kind: "step_started"; readonly step: string; readonly title?: string }
   /** `replayed`: the step had finished before; nothing was executed. */
-  | { readonly kind: "step_finished"; readonly step: string; readonly replayed: boolean }
+  | { readonly kind: "step_finished"; readonly step: string; readonly replayed: boolean; readonly title?: string }
   | {
       readonly kind: "step_failed";
       readonly step: string;

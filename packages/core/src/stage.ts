@@ -220,6 +220,7 @@ function createStageContext<S extends object>(execution: StageExecution, workflo
 }
 
 const STEP_OPTIONS = {
+  title: "text",
   changesFiles: "flag",
   risk: "text",
   artifacts: "texts",

@@ -208,7 +208,8 @@ export async function runStep(
   const { runSession } = execution;
   const known = execution.claim(name);
   if (known !== undefined) {
-    if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: true });
+    if (runSession.listening)
+      runSession.tell({ kind: "step_finished", step: name, replayed: true, ...titled(options) });
     return known;
   }
   execution.enter();
@@ -216,8 +217,8 @@ export async function runStep(
     if (options?.risk !== undefined)
       await saveBefore(runSession, { trigger: "before_risky", name: options.risk, entries: () => [] });
     if (options?.changesFiles === true)
-      return await runFileStep(execution, name, { work, artifacts: options.artifacts ?? [] });
-    if (runSession.listening) runSession.tell({ kind: "step_started", step: name });
+      return await runFileStep(execution, name, { work, artifacts: options.artifacts ?? [], ...titled(options) });
+    if (runSession.listening) runSession.tell({ kind: "step_started", step: name, ...titled(options) });
     let result: Json;
     try {
       result = capture(await work(scopeOf(execution, name)));
@@ -236,10 +237,10 @@ export async function runStep(
 async function runFileStep(
   execution: StageExecution,
   name: string,
-  { work, artifacts }: { readonly work: Work; readonly artifacts: readonly string[] },
+  { work, artifacts, title }: { readonly work: Work; readonly artifacts: readonly string[]; readonly title?: string },
 ): Promise<Json> {
   const { runSession } = execution;
-  await beginStep(execution, name, { files: true, estimate: null });
+  await beginStep(execution, name, { files: true, estimate: null }, title);
   let result: Json;
   try {
     result = capture(await withTimer(execution, () => Promise.resolve(work(scopeOf(execution, name)))));
@@ -272,12 +273,18 @@ export async function beginStep(
   execution: StageExecution,
   name: string,
   params: Pick<StepStarted, "files" | "estimate" | "counted" | "sent" | "sideWorktree">,
+  title?: string,
 ): Promise<void> {
   const { runSession } = execution;
   const body: StepStarted = { stageAttempt: runSession.attempt.number, step: name, ...params };
   if (params.files) runSession.fileSteps += 1;
   await runSession.append({ kind: "step.started", body });
-  if (runSession.listening) runSession.tell({ kind: "step_started", step: name });
+  if (runSession.listening) runSession.tell({ kind: "step_started", step: name, ...titled({ title }) });
+}
+
+/** The member of an event that says what a step does. Absent if the step has no title. */
+export function titled(options: { readonly title?: string | undefined } | undefined): { readonly title?: string } {
+  return options?.title === undefined ? {} : { title: options.title };
 }
 
 /** Records a failed try and returns what to throw. Aborted work has not failed: it is as after a crash. */

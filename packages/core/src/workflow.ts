@@ -362,6 +362,8 @@ export interface StageGraph {
 }
 
 export interface StepOptions {
+  /** What the step does, in a few words ("running npm test"). Progress shows it instead of the step's name. It is not recorded. */
+  readonly title?: string;
   /**
    * The step changes files in the worktree. They are snapshotted with its result in one commit. After a kill in the middle, the half-done
    * files are saved as a checkpoint and restored before the step runs again.
@@ -438,6 +440,8 @@ export type SideWorktreeMerged =
 export interface AgentCall {
   /** Name of the step. */
   readonly name: string;
+  /** As for a step; shown until the agent reports what it does. */
+  readonly title?: string;
   readonly role: string;
   readonly prompt: string;
   /** What an interrupted session of this call does next. It gets this instead of the prompt. Default: finish the task. */

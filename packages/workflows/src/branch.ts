@@ -347,7 +347,7 @@ export async function rebaseOnto(
       const done = await branch.rebase({ onto, at });
       return { ...done };
     },
-    { changesFiles: true, risk: `rebase of ${branch.name}` },
+    { changesFiles: true, risk: `rebase of ${branch.name}`, title: "rebasing" },
   );
   return result;
 }
@@ -406,6 +406,6 @@ export async function commitWork(
       const head = await branch.head();
       return { head, moved: head !== params.before };
     },
-    { changesFiles: true },
+    { changesFiles: true, title: "committing" },
   );
 }

@@ -73,10 +73,14 @@ export async function readIssue(
   if (known !== null && known.number === number) return { ...known };
   const forge = await findForge();
   return await callForge(context, () =>
-    context.step("issue", async () => {
-      const issue = await readIssueWithComments(forge, number);
-      return issue === null || issue.number !== number ? null : { ...issue };
-    }),
+    context.step(
+      "issue",
+      async () => {
+        const issue = await readIssueWithComments(forge, number);
+        return issue === null || issue.number !== number ? null : { ...issue };
+      },
+      { title: "reading the issue" },
+    ),
   );
 }
 

@@ -86,7 +86,12 @@ export async function requireForge({ adapters }: HasParts, context: AnyStageCont
  * ids.
  */
 export async function stageTime(context: AnyStageContext): Promise<string> {
-  return await context.step("time", () => new Date(context.now()).toISOString());
+  return await context.step("time", () => new Date(context.now()).toISOString(), { title: "reading the clock" });
+}
+
+/** The commit of the branch at the beginning of this stage attempt. */
+export async function stageHead(context: AnyStageContext, branch: Worktree["branch"]): Promise<string> {
+  return await context.step("head", () => branch.head(), { title: "reading the branch" });
 }
 
 /** The checkpoint whose files a stage restores if what it tries next fails. */
@@ -171,7 +176,7 @@ export async function runGateCommand(
         });
       return done;
     },
-    { changesFiles: true },
+    { changesFiles: true, title: `running ${gate.command}` },
   );
   return await verdictOf(context, gate, result);
 }
@@ -207,7 +212,7 @@ export async function runGateOnBase(
         const files = await branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
         return { ran: done, changed: files.length > 0 };
       },
-      { changesFiles: true },
+      { changesFiles: true, title: `running ${gate.command} on ${base.branch}` },
     );
     // What the gate left behind is not the agent's work.
     if (changed) await context.restoreFiles(`base-gate-${count}-undo`, earlier);

@@ -182,8 +182,8 @@ const events = [
     iteration: count,
     score: nullable(number()),
   }),
-  progress("step_started", { step: string() }),
-  progress("step_finished", { step: string(), replayed: boolean() }),
+  progress("step_started", { step: string(), title: string().optional() }),
+  progress("step_finished", { step: string(), replayed: boolean(), title: string().optional() }),
   progress("step_failed", {
     step: string(),
     reason: string(),

@@ -129,16 +129,16 @@ describe("live", () => {
           .filter((line) => line !== null)
           .join(""),
       ).toMatchInlineSnapshot(`
-      "12:00:00  issue-42 starts in setup
-      12:00:00    setup_done
-      12:00:00  impl #1
-      12:00:00    edit: src/a.ts
-      12:00:00    impl_done: marker found
-      12:00:00  review #1
-      12:00:00    review_fail (score 60): docs 60 < 85
-      12:00:00    create was there already, taken over
-      "
-    `);
+        "12:00:00  issue-42 starts in setup
+        12:00:00    setup_done
+        12:00:00  impl #1
+        12:00:00    edit: src/a.ts
+        12:00:00    marker found
+        12:00:00  review #1
+        12:00:00    docs 60 < 85 (score 60)
+        12:00:00    create was there already, taken over
+        "
+      `);
     });
 
     test("hostile text stays in its line", () => {
@@ -153,10 +153,35 @@ describe("live", () => {
       );
     });
 
+    test("shows what a step does in its own words, and nothing of the step before it", () => {
+      const last = (...events: readonly ProgressEvent[]) =>
+        [...STORY, ...events].reduce(reduceEvent, emptyPicture("")).last;
+      const started = (step: string, title?: string): ProgressEvent => ({
+        ...base,
+        kind: "step_started",
+        step,
+        ...(title === undefined ? {} : { title }),
+      });
+      const edit: ProgressEvent = { ...base, kind: "agent", step: "agent", event: { kind: "text", text: "I read it" } };
+      expect(last(started("gate-command", "running npm test"))).toBe("running npm test");
+      expect(last(started("agent", "the agent implements"), edit)).toBe("I read it");
+      expect(last(started("agent", "the agent implements"), edit, started("build"))).toBe("build");
+      expect(last(edit, started("node:a#1/request"))).toBe("I read it");
+    });
+
     test("earlier finished steps are listed, except the many steps of a graph's nodes", () => {
-      const line = (step: string) => eventLine({ ...base, kind: "step_finished", step, replayed: true }, PAGE);
-      expect(line("head")).toBe("12:00:00    head was finished before\n");
-      expect(["node:a#1/request", "batch:1#1/conflicts", "graph:e2e-0/escalate"].map(line)).toEqual([null, null, null]);
+      const line = (step: string, title?: string) =>
+        eventLine(
+          { ...base, kind: "step_finished", step, replayed: true, ...(title === undefined ? {} : { title }) },
+          PAGE,
+        );
+      expect(line("build")).toBe("12:00:00    finished before: build\n");
+      expect(line("head", "reading\nthe branch")).toBe("12:00:00    finished before: reading; the branch\n");
+      expect(["node:a#1/request", "batch:1#1/conflicts", "graph:e2e-0/escalate"].map((step) => line(step))).toEqual([
+        null,
+        null,
+        null,
+      ]);
     });
   });
 

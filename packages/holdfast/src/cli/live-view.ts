@@ -103,8 +103,7 @@ interface LiveState {
   /** In the order in which the reviews ended. */
   readonly scores: readonly number[];
   readonly spent: Amounts | null;
-  readonly step: string | null;
-  /** The agent's last action, else the last event. */
+  /** The agent's last action, what the newest step does in its own words, or the last event. */
   readonly last: string;
   readonly checkpoint: number | null;
   readonly graph: GraphPicture | null;
@@ -119,7 +118,6 @@ export function emptyPicture(run: string): LiveState {
     since: null,
     scores: [],
     spent: null,
-    step: null,
     last: "",
     checkpoint: null,
     graph: null,
@@ -137,7 +135,6 @@ export function reduceEvent(picture: LiveState, event: ProgressEvent): LiveState
         stage: event.stage,
         iteration: event.iteration,
         since: Date.parse(event.at),
-        step: null,
         last: event.kind === "started" ? "" : picture.last,
       };
     case "stage_ended":
@@ -145,18 +142,16 @@ export function reduceEvent(picture: LiveState, event: ProgressEvent): LiveState
         ...now,
         iteration: event.iteration,
         scores: event.score === null ? picture.scores : [...picture.scores, event.score],
-        step: null,
         last: event.reason,
       };
     case "step_started":
-      return { ...now, step: event.step };
-    case "step_finished":
-      return { ...now, step: picture.step === event.step ? null : picture.step };
+      // The graph view shows the nodes, whose steps have names for the journal only.
+      return belongsToGraph(event.step) ? now : { ...now, last: event.title ?? event.step };
     case "step_failed":
-      return { ...now, last: `${event.step} failed: ${event.reason}` };
+      return { ...now, last: event.reason };
     case "agent": {
       const action = actionText(event.event);
-      return action === null ? now : { ...now, step: event.step, last: action };
+      return action === null ? now : { ...now, last: action };
     }
     case "checkpoint":
       return { ...now, checkpoint: event.checkpoint.sequence };
@@ -168,7 +163,8 @@ export function reduceEvent(picture: LiveState, event: ProgressEvent): LiveState
     case "waiting":
     case "paused":
     case "ended":
-      return { ...now, step: null, last: event.reason };
+      return { ...now, last: event.reason };
+    case "step_finished":
     case "effect":
     case "findings":
       return now;
@@ -199,13 +195,12 @@ export function pictureLines(
     ...(picture.spent === null ? [] : [spentText(picture.spent) ?? "nothing spent"]),
     ...(picture.checkpoint === null ? [] : [`saved @${picture.checkpoint}`]),
   ];
-  const doing = [picture.step, picture.last].filter((part) => part !== null && part !== "").join(": ");
   return [
     `${paint(page, "cyan", spinner)} ${paint(page, "bold", head)}`,
     ...(numbers.length === 0 ? [] : [`  ${truncate(numbers.join(" · "), room - 2)}`]),
     ...loopPart(picture.loop, page).map((line) => `  ${truncate(line, room - 2)}`),
     ...graphPart(picture.graph, { ...page, width: room - 2 }).map((line) => `  ${line}`),
-    ...(doing === "" ? [] : [`  ${paint(page, "dim", truncate(escapeText(doing), room - 2))}`]),
+    ...(picture.last === "" ? [] : [`  ${paint(page, "dim", truncate(escapeWords(picture.last), room - 2))}`]),
   ];
 }
 
@@ -246,13 +241,15 @@ function eventText(event: ProgressEvent, page: Pick<Page, "color">): string | nu
     case "stage_entered":
       return paint(page, "bold", place(event));
     case "stage_ended": {
+      // The name of the event is for programs.
       const score = event.score === null ? "" : ` (score ${scoreText(event.score)})`;
-      const reason = event.reason === "" ? "" : `: ${escapeWords(event.reason)}`;
-      return `  ${escapeText(event.event)}${score}${reason}`;
+      return `  ${event.reason === "" ? escapeText(event.event) : escapeWords(event.reason)}${score}`;
     }
     case "step_finished":
       // A graph has dozens of steps per node, and the graph view shows its nodes.
-      return event.replayed && !belongsToGraph(event.step) ? `  ${escapeText(event.step)} was finished before` : null;
+      return event.replayed && !belongsToGraph(event.step)
+        ? `  finished before: ${escapeWords(event.title ?? event.step)}`
+        : null;
     case "step_failed": {
       const again =
         event.retryAt === null || event.verdict?.action === "fallback"

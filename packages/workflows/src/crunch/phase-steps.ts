@@ -10,7 +10,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { commitWork, followPushed } from "../branch.ts";
 import { callForge, waitOnce } from "../forge.ts";
 import { type Templates, allTemplates } from "../prompts.ts";
-import { type AnyStageContext, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
+import { type AnyStageContext, type Worktree, openWorktree, requireForge, stageTime, stageHead } from "../worktree.ts";
 import {
   CRUNCH_PROMPTS,
   type CrunchOptions,
@@ -239,7 +239,7 @@ export async function commitPhase(
   params: { readonly phase: CrunchStage; readonly summary: string },
 ): Promise<{ readonly head: string; readonly moved: boolean }> {
   const { issue } = requireSetup(context);
-  const before = await context.step("head", () => worktree.branch.head());
+  const before = await stageHead(context, worktree.branch);
   // Git and its readers end a commit message at a NUL.
   const body = params.summary.replaceAll("\0", "").trim().slice(0, SUMMARY_CHARACTERS).toWellFormed();
   const message = `Issue #${issue.number}, ${params.phase}: ${issue.title.trim()}\n${body === "" ? "" : `\n${body}\n`}`;

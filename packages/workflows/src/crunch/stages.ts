@@ -246,14 +246,18 @@ async function setUp(
   if (issue === null)
     return { kind: "impossible", reason: `Issue ${issueNumber(context)} is not at ${forge.name} (${forge.location})` };
   const named = work.options.baseBranch;
-  const found = await callForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
+  const found = await callForge(context, () =>
+    context.step("base", () => findBase({ branch, forge, named }), { title: "fetching the base branch" }),
+  );
   if (found.kind !== "found") return { kind: "impossible", reason: found.reason };
   const synced = await syncBranch(context, worktree, { base: found.base, at });
   if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   await recordEvent(context, "issue-read", { kind: "issue_read", issue });
   const { settings, prompts } = work.options;
-  const templates = await context.step("templates", () => loadTemplates(CRUNCH_PROMPTS, prompts, worktree.outputs));
+  const templates = await context.step("templates", () => loadTemplates(CRUNCH_PROMPTS, prompts, worktree.outputs), {
+    title: "reading the prompt templates",
+  });
   await recordEvent(context, "settings-read", { kind: "settings_read", settings });
   await recordEvent(context, "templates-read", { kind: "templates_read", templates });
   await recordEvent(context, "branch-made", { kind: "branch_made", branch: branch.name, base: found.base });

@@ -4,7 +4,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import { type Position, counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import { commitWork } from "../branch.ts";
-import { OUTPUT_DIRECTORY, openWorktree, prettyJson, readWholeCheckpoint, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, openWorktree, prettyJson, readWholeCheckpoint, stageTime, stageHead } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import { type ImplContext, type ImplDependencies, type ImplState, NO_ISSUE, issueHeading } from "./state.ts";
 
@@ -20,7 +20,7 @@ export async function fatalStage(work: ImplDependencies, context: ImplContext): 
   const at = await stageTime(context);
   const returnedTo = await findBestCheckpoint(work, context);
   if (returnedTo !== null) {
-    const before = await context.step("head", () => branch.head());
+    const before = await stageHead(context, branch);
     await context.restoreFiles("best", returnedTo);
     const message = `${issueHeading(state.issue ?? { number: NO_ISSUE })}: back to the best-reviewed state (${returnedTo.score})\n`;
     await commitWork(context, worktree, { step: "commit", message, before, at });

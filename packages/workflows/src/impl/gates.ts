@@ -59,12 +59,16 @@ async function parseGate(
   { root, branch }: Worktree,
   from: string,
 ): Promise<readonly SyntaxVerdict[]> {
-  return await context.step("parse-gate", async ({ signal }) => {
-    const changed = await branch.changedSince({ from, exclude: [OUTPUT_DIRECTORY] });
-    const paths = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
-    const verdicts = paths.length === 0 ? [] : await adapters.syntax.check({ root, paths, signal });
-    return verdicts.map((verdict) => ({ ...verdict }));
-  });
+  return await context.step(
+    "parse-gate",
+    async ({ signal }) => {
+      const changed = await branch.changedSince({ from, exclude: [OUTPUT_DIRECTORY] });
+      const paths = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
+      const verdicts = paths.length === 0 ? [] : await adapters.syntax.check({ root, paths, signal });
+      return verdicts.map((verdict) => ({ ...verdict }));
+    },
+    { title: "checking the syntax of changed files" },
+  );
 }
 
 /** Content of `.tmp/parse-iter-N.json`. Other tools read these field names. */

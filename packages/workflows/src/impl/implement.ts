@@ -7,7 +7,7 @@ import type { AgentReport, Fence } from "@holdfast/core/workflow";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
 import { expandTemplate } from "../prompts.ts";
-import { OUTPUT_DIRECTORY, type Worktree, newestCheckpoint, openWorktree, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, type Worktree, newestCheckpoint, openWorktree, stageTime, stageHead } from "../worktree.ts";
 import { truncateStart } from "../text.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
@@ -39,7 +39,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
   const { iteration } = position;
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
-  const before = await context.step("head", () => worktree.branch.head());
+  const before = await stageHead(context, worktree.branch);
   const marker = completionMarker({
     issue: issue.number,
     iteration,
@@ -51,6 +51,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
   const files = { finalize: outputFiles.finalize, report: outputFiles.commitReport(iteration) };
   const report = await context.agent({
     name: "agent",
+    title: "the agent implements",
     role: "impl",
     prompt,
     continuation: expandTemplate(templates.continue, {
@@ -95,10 +96,14 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
     });
   }
 
-  const changed = await context.step("changed", async () => {
-    const files = await worktree.branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
-    return files.length;
-  });
+  const changed = await context.step(
+    "changed",
+    async () => {
+      const files = await worktree.branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
+      return files.length;
+    },
+    { title: "comparing with the base" },
+  );
   if (changed === 0) return await emptyResult(context, next);
 
   const done: ImplState = { ...next, progress: "complete", finalize: parseFinalize(finalize ?? "") };
@@ -192,13 +197,14 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
     return pass(`${options.limits.simplifications} simplifications have failed, which is the limit; left as it is`);
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
-  const before = await context.step("head", () => worktree.branch.head());
+  const before = await stageHead(context, worktree.branch);
   const files = await changedFiles(work, context, worktree);
   if (files.length === 0) return pass("There is no changed file to simplify");
   const earlier = await context.step("before-simplify", () => newestCheckpoint(work, context));
 
   const report = await context.agent({
     name: "simplifier",
+    title: "the agent simplifies",
     role: "simplify",
     prompt: simplifyPrompt({ template: templates.simplify, issue, files, fence: context.fence("simplifier") }),
     model: options.implModel,

@@ -9,7 +9,7 @@ import { callForge, closesIssue } from "../forge.ts";
 import { type OpenedRequest, openPullRequest, updatePullRequestText } from "../pull-request.ts";
 import { formBody, formTitle, inCode } from "../pull-request-text.ts";
 import { NO_FACTS } from "../repository-facts.ts";
-import { type Worktree, openWorktree, prettyJson, requireForge } from "../worktree.ts";
+import { type Worktree, openWorktree, prettyJson, requireForge, stageHead } from "../worktree.ts";
 import { outputFiles } from "./layout.ts";
 import {
   type Conclusion,
@@ -49,7 +49,7 @@ async function publish(work: ImplDependencies, context: ImplContext, worktree: W
   const { issue, base } = requireSetup(state);
   if (issue.number === NO_ISSUE) return await leaveBranch(context, worktree);
   const forge = await requireForge(work, context);
-  const head = await context.step("head", () => branch.head());
+  const head = await stageHead(context, branch);
   const existing = await findExisting(context, forge, branch.name);
   const settled = await alreadySettled(context, forge, { existing, head });
   if (settled !== null) return settled;

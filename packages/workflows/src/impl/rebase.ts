@@ -7,7 +7,15 @@ import type { Branch } from "@holdfast/core/branch";
 import { commitWork, rebaseOnto, unreachable } from "../branch.ts";
 import { callForge, sanitizeText } from "../forge.ts";
 import { expandTemplate } from "../prompts.ts";
-import { OUTPUT_DIRECTORY, type Worktree, newestCheckpoint, openWorktree, prettyJson, stageTime } from "../worktree.ts";
+import {
+  OUTPUT_DIRECTORY,
+  type Worktree,
+  newestCheckpoint,
+  openWorktree,
+  prettyJson,
+  stageTime,
+  stageHead,
+} from "../worktree.ts";
 import { runGates } from "./gates.ts";
 import { outputFiles } from "./layout.ts";
 import {
@@ -47,10 +55,12 @@ async function rebase(work: ImplDependencies, context: ImplContext, worktree: Wo
   const { branch } = worktree;
   const { base } = requireSetup(state);
   const at = await stageTime(context);
-  const before = await context.step("head", () => branch.head());
+  const before = await stageHead(context, branch);
   // A person may have edited files meanwhile, and git cannot rebase a branch with uncommitted changes.
   await commitWork(context, worktree, { step: "commit", message: "Changes found before a rebase\n", before, at });
-  const tips = await callForge(context, () => context.step("tips", () => fetchTips(worktree, base.branch)));
+  const tips = await callForge(context, () =>
+    context.step("tips", () => fetchTips(worktree, base.branch), { title: "fetching the branches" }),
+  );
   if (tips.base === null) return { event: "fatal", reason: `The remote has no branch ${base.branch} any more`, state };
 
   const own = await settleOwn(context, worktree, { tip: tips.own });
@@ -165,6 +175,7 @@ async function resolveConflict(
 
   const report = await context.agent({
     name: "fixer",
+    title: "the agent resolves conflicts",
     role: "rebase",
     prompt: rebasePrompt({
       template: templates.rebase,

@@ -36,7 +36,9 @@ export async function setupStage(work: ImplDependencies, context: ImplContext): 
   const at = await stageTime(context);
   const named = work.options.baseBranch;
   const found = await callForge(context, () =>
-    context.step("base", () => findBase({ branch: worktree.branch, forge, named })),
+    context.step("base", () => findBase({ branch: worktree.branch, forge, named }), {
+      title: "fetching the base branch",
+    }),
   );
   if (found.kind !== "found") return stop(found.reason);
   const reason = `Issue #${issue.number} is ready to be worked on, on top of ${found.base.branch}`;
@@ -51,7 +53,9 @@ async function setUpTask(work: ImplDependencies, context: ImplContext, task: str
   const [title = task] = task.trim().split("\n");
   const issue: Issue = { number: NO_ISSUE, title, body: task, labels: [], state: "open", updatedAt: at, comments: [] };
   const named = work.options.baseBranch;
-  const base = await context.step("base", () => findLocalBase(work, worktree, named));
+  const base = await context.step("base", () => findLocalBase(work, worktree, named), {
+    title: "finding the base branch",
+  });
   const reason = `The task is ready to be worked on, on top of ${base.branch}. There is no forge, so the run ends with a branch to push`;
   const set = await setUp(work, context, { worktree, at, issue, base, forge: "none", reason });
   return { ...set, inputs: { base: base.commit, ...planInput(work.options.plan) } };
@@ -89,11 +93,17 @@ async function setUp(
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
   await writePlan(worktree.outputs, work.options.plan);
-  const templates = await context.step("templates", async () => ({
-    ...withoutNumber(issue, await loadTemplates(IMPL_PROMPTS, work.options.prompts, worktree.outputs)),
-  }));
-  const repository = await context.step("repository", () =>
-    readRepositoryFacts(worktree.branch, { commit: base.commit, forge }),
+  const templates = await context.step(
+    "templates",
+    async () => ({
+      ...withoutNumber(issue, await loadTemplates(IMPL_PROMPTS, work.options.prompts, worktree.outputs)),
+    }),
+    { title: "reading the prompt templates" },
+  );
+  const repository = await context.step(
+    "repository",
+    () => readRepositoryFacts(worktree.branch, { commit: base.commit, forge }),
+    { title: "reading the repository's conventions" },
   );
   const { gate, baseGate } = work.options;
   const checked = gate === null || !baseGate ? null : await runGateOnBase(work, context, worktree, { gate, base });

@@ -29,7 +29,9 @@ export async function beginStage(work: RalphDependencies, context: RalphContext)
   await worktree.outputs.hide(OUTPUT_DIRECTORY);
   if (issue !== null) await worktree.outputs.write(outputFiles.issue(issue.number), issueText(issue));
   const { prompts } = work.options;
-  const templates = await context.step("templates", () => loadTemplates(RALPH_PROMPTS, prompts, worktree.outputs));
+  const templates = await context.step("templates", () => loadTemplates(RALPH_PROMPTS, prompts, worktree.outputs), {
+    title: "reading the prompt templates",
+  });
   await recordEvent(context, { kind: "begun", loopId: loopIdOf(work, context) });
 
   const checked = await firstCheck(work, context, { worktree, at });
@@ -55,11 +57,13 @@ async function findPlace(
   const { worktree, at } = params;
   const { branch } = worktree;
   const place: RepositoryState = { began: null, base: null, pushed: null, pullRequest: context.state.pullRequest };
-  const began = () => context.step("began", () => branch.head());
+  const began = () => context.step("began", () => branch.head(), { title: "reading the branch" });
   if (!work.options.pullRequest) return { kind: "found", place: { ...place, began: await began() } };
   const forge = await requireForge(work, context);
   const named = work.options.baseBranch;
-  const base = await callForge(context, () => context.step("base", () => findBase({ branch, forge, named })));
+  const base = await callForge(context, () =>
+    context.step("base", () => findBase({ branch, forge, named }), { title: "fetching the base branch" }),
+  );
   if (base.kind !== "found") return { kind: "impossible", reason: base.reason };
   const synced = await syncBranch(context, worktree, { base: base.base, at });
   if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };

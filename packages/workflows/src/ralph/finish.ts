@@ -8,7 +8,7 @@ import { callForge } from "../forge.ts";
 import { openPullRequest } from "../pull-request.ts";
 import { formBody, formTitle, inCode } from "../pull-request-text.ts";
 import { type RepositoryFacts, readRepositoryFacts } from "../repository-facts.ts";
-import { type Worktree, openWorktree, readWholeCheckpoint, requireForge, stageTime } from "../worktree.ts";
+import { type Worktree, openWorktree, readWholeCheckpoint, requireForge, stageTime, stageHead } from "../worktree.ts";
 import type { Iteration } from "./iteration.ts";
 import type { RalphOptions } from "./options.ts";
 import {
@@ -25,7 +25,7 @@ export async function publishStage(work: RalphDependencies, context: RalphContex
   const worktree = await openWorktree(work, context);
   const { state, position } = context;
   const done = position.reason ?? "The criterion passes";
-  const head = await context.step("head", () => worktree.branch.head());
+  const head = await stageHead(context, worktree.branch);
   await worktree.outputs.write(outputFiles.report, loopReport({ state, reason: done, options: work.options }));
   if (head === state.began) return { event: "published", reason: `${done}; no file had to be changed` };
   if (!work.options.pullRequest)
@@ -135,7 +135,7 @@ async function returnToBest(
   const at = await stageTime(context);
   const checkpoint = await context.step("best-checkpoint", () => findCheckpoint(adapters, context, best));
   if (checkpoint === null) return false;
-  const before = await context.step("head", () => worktree.branch.head());
+  const before = await stageHead(context, worktree.branch);
   await context.restoreFiles("best", checkpoint);
   const message = `Back to iteration ${best.iteration}, the best so far (quality ${Math.round(best.quality)})\n`;
   await commitWork(context, worktree, { step: "commit", message, before, at });

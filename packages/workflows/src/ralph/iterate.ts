@@ -6,7 +6,7 @@ import type { AgentReport, Fence } from "@holdfast/core/workflow";
 import type { ChangedFile } from "@holdfast/core/branch";
 import { commitWork } from "../branch.ts";
 import { issueText } from "../forge.ts";
-import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime } from "../worktree.ts";
+import { OUTPUT_DIRECTORY, type Worktree, openWorktree, stageTime, stageHead } from "../worktree.ts";
 import { allTemplates, expandTemplate } from "../prompts.ts";
 import { clip, oneLine } from "../text.ts";
 import {
@@ -39,7 +39,7 @@ export async function iterateStage(work: RalphDependencies, context: RalphContex
   const unit = currentUnit(work, context);
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
-  const before = await context.step("head", () => worktree.branch.head());
+  const before = await stageHead(context, worktree.branch);
   const { issue } = context.inputs;
   const prompt = iteratePrompt(options, context);
   // The prompt refers to this file, and the agent may have removed it.
@@ -49,6 +49,7 @@ export async function iterateStage(work: RalphDependencies, context: RalphContex
 
   const report = await context.agent({
     name: "agent",
+    title: "the agent works",
     role: "iterate",
     prompt,
     continuation: allTemplates(RALPH_PROMPTS, context.state.templates).continue,

@@ -5,7 +5,7 @@ import { type Digest, sha256 } from "@holdfast/core/json";
 import { maskSecrets } from "@holdfast/core/mask";
 import type { StageResult } from "@holdfast/core/transitions";
 import { commitWork } from "../branch.ts";
-import { type Worktree, openWorktree, stageTime } from "../worktree.ts";
+import { type Worktree, openWorktree, stageTime, stageHead } from "../worktree.ts";
 import { clip, truncateStart } from "../text.ts";
 import { joinMetrics, outputLines, readMetrics } from "./check-output.ts";
 import {
@@ -99,7 +99,7 @@ export async function runChecks(
         signal.throwIfAborted();
         return { command, kind, code, milliseconds, output: truncateStart(output, OUTPUT_CHARACTERS) };
       },
-      { changesFiles: true },
+      { changesFiles: true, title: `running ${command}` },
     );
     await outputs.write(outputFiles.check(context.position.iteration, index + 1), result.output);
     ran.push(result);
@@ -117,7 +117,7 @@ export async function commitChecked(
   worktree: Worktree,
   params: { readonly ran: readonly RanCheck[]; readonly at: string },
 ): Promise<void> {
-  const before = await context.step("head", () => worktree.branch.head());
+  const before = await stageHead(context, worktree.branch);
   const message = `Changes made by ${params.ran.map(({ command }) => command).join("; ")}\n`;
   await commitWork(context, worktree, { step: "commit", message: message.replaceAll("\0", ""), before, at: params.at });
 }
