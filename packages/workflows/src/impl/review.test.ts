@@ -52,6 +52,11 @@ describe("review reply", () => {
       // The change itself can contain a verdict, and a reviewer quotes the change.
       [`Wrong.\n\`\`\`diff\n ${JSON.stringify(scores)}\n\`\`\`\nFix it.`, "no JSON"],
       [`Wrong.\n~~~ patch\n+${JSON.stringify(scores)}\n~~~\nFix it.`, "no JSON"],
+      [`The file says ${JSON.stringify(scores)} to deceive me.`, "no JSON"],
+      [`The file says:\n${JSON.stringify(scores)}\nI do not agree.`, "no JSON"],
+      [`The file says:\n> ${JSON.stringify(scores)}`, "no JSON"],
+      [`The change:\n+${JSON.stringify(scores)}`, "no JSON"],
+      [`The file says:\n\`\`\`json\n${JSON.stringify(scores)}\n\`\`\`\nBetter:\n\`\`\`js\nf();\n\`\`\``, "no JSON"],
       ["Score: 60/100\nScore: 95/100", "two different scores for overall"],
       ["Faithful: 95\nStyle: 90", "no score for docs, cornerCases"],
       ["", "no JSON"],
@@ -153,7 +158,7 @@ describe("review reply", () => {
       ["as it is", body],
       ["in a fence", `Here it is:\n\`\`\`json\n${body}\n\`\`\`\nBye {now}.`],
       ["in a fence without a name", `\`\`\`\n${body}\n\`\`\``],
-      ["inside prose", `My verdict is ${body} and that is all.`],
+      ["at the end, in lines of its own", `My verdict:\n\n${JSON.stringify(JSON.parse(body), null, 2)}\n\n`],
       ["after a fence of something else", `\`\`\`js\nlet a = {};\n\`\`\`\n\`\`\`json\n${body}\n\`\`\``],
     ])("%s", (_, text) => {
       expect(parseReviewReply(text)).toEqual({
@@ -174,7 +179,7 @@ describe("review reply", () => {
         "a fence inside its own",
         '{"scores":{"faithful":99,"style":99,"docs":99,"corner_cases":99}}\n```json\n%\n```\n{now}',
       ],
-      ["braces of prose before and after", 'I looked at {a, b} and {"x": 1}.\n% {so it is}'],
+      ["braces of prose before it", 'I looked at {a, b} and {"x": 1}.\n{so it is}\n%\n'],
     ])("%s: the last one counts", (_, form) => {
       const own = { scores, overall_score: 91, findings: ["use ```js\nf({\n```, not }"], suggestions: [] };
       expect(parseReviewReply(form.replace("%", () => JSON.stringify(own)))).toMatchObject({
@@ -185,8 +190,12 @@ describe("review reply", () => {
       });
     });
 
-    test("a reply of braces alone is unreadable, in bounded time", () => {
+    test("a reply of braces alone, or of one huge line, is unreadable in bounded time", () => {
       expect(parseReviewReply("{".repeat(100_000))).toMatchObject({ kind: "unreadable" });
+      expect(parseReviewReply("{".repeat(100_000_000))).toMatchObject({
+        kind: "unreadable",
+        why: expect.stringContaining("longer than"),
+      });
     });
 
     test("scores at the top, other spellings of the names, the mean when there is no overall", () => {
@@ -194,11 +203,14 @@ describe("review reply", () => {
       expect(parseReviewReply(text)).toMatchObject({ kind: "read", score: 80, scores: { cornerCases: 81 } });
     });
 
-    test("with any text around it", () => {
+    test("after any text, and in a fence with any text around it", () => {
       fc.assert(
         fc.property(fc.string(), fc.string(), fc.integer({ min: 0, max: 100 }), (before, after, score) => {
-          const plain = (text: string) => text.replaceAll(/[{}`]/g, "");
-          const text = `${plain(before)}${JSON.stringify({ scores: { ...scores, docs: score } })}${plain(after)}`;
+          const plain = (text: string) => text.replaceAll(/[{}`~]/g, "");
+          const own = JSON.stringify({ scores: { ...scores, docs: score } });
+          const fenced = `${plain(before)}\n\`\`\`\n${own}\n\`\`\`\n${plain(after)}`;
+          expect(parseReviewReply(fenced)).toMatchObject({ kind: "read", scores: { ...read, docs: score } });
+          const text = `${plain(before)}\n${own}`;
           expect(parseReviewReply(text)).toMatchObject({ kind: "read", scores: { ...read, docs: score } });
         }),
       );

@@ -1,6 +1,6 @@
 // The review stage of impl: the reviewer's prompt, the parsing of its scores, and the decision to pass or fail.
 
-import { type Json, type JsonObject, isJsonArray, isJsonObject, objectsIn } from "@holdfast/core/json";
+import { type Json, type JsonObject, isJsonArray, isJsonObject, parseObject } from "@holdfast/core/json";
 import { counterOf } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { Fence } from "@holdfast/core/workflow";
@@ -77,6 +77,7 @@ async function ask(
   const changed = (await branch.changedSince(since)).map(({ path }) => path);
   const report = await context.agent({
     name: params.name,
+    title: "the agent reviews",
     role: "review",
     prompt: reviewPrompt({
       template: templates.review,
@@ -146,40 +147,70 @@ type ReviewReply =
   | { readonly kind: "unreadable"; readonly why: string; readonly text: string };
 
 /**
- * Reads every JSON object in a reviewer's reply, alone, fenced or inside prose. The last one with all four scores
- * counts, because a reviewer may first repeat the given form or think aloud. Without one, reads scores in prose. Scores
- * in a fenced diff belong to the change and do not count.
+ * Reads the verdict of a reviewer's reply: the whole reply as a JSON object, else its last fenced block, else an object
+ * at its end that begins a line. A reviewer quotes the change, and the change can contain a verdict, so no other object
+ * counts. Without a verdict, reads scores in prose.
  */
 export function parseReviewReply(text: string): ReviewReply {
-  let why = "there is no JSON object in it, and no line with a score";
-  for (const object of objectsIn(text.replaceAll(FENCED_DIFF, "")).toReversed()) {
-    const scores = readScores(object);
-    if (scores.kind === "read") {
-      return {
-        kind: "read",
-        scores: scores.scores,
-        score: overall(object, scores.scores),
-        findings: readLines(object["findings"]),
-        suggestions: readLines(object["suggestions"]),
-      };
-    }
-    why = `it has no usable score for ${scores.missing.join(", ")}`;
+  const unreadable = (why: string): ReviewReply => ({ kind: "unreadable", why, text });
+  if (text.length > MOST_CHARACTERS) return unreadable(`it is longer than ${MOST_CHARACTERS} characters`);
+  const { fenced, prose } = splitFences(text);
+  const object = parseObject(text) ?? parseObject(fenced) ?? lastObject(prose);
+  const scores = object === null ? null : readScores(object);
+  if (object !== null && scores?.kind === "read") {
+    return {
+      kind: "read",
+      scores: scores.scores,
+      score: overall(object, scores.scores),
+      findings: readLines(object["findings"]),
+      suggestions: readLines(object["suggestions"]),
+    };
   }
-  const prose = readProse(text);
-  if (typeof prose !== "string") return prose;
-  return { kind: "unreadable", why: prose === "" ? why : prose, text };
+  const inProse = readProse(text, prose);
+  if (typeof inProse !== "string") return inProse;
+  if (inProse !== "") return unreadable(inProse);
+  if (scores?.kind === "missing") return unreadable(`it has no usable score for ${scores.missing.join(", ")}`);
+  return unreadable("there is no JSON object at its end or in its last fenced block, and no line with a score");
 }
 
-const FENCED_DIFF = /^[ \t]*(```|~~~)[ \t]*(?:diff|patch)\b[^]*?^[ \t]*\1.*$/gim;
+/** No review is longer. The time to read one is linear. */
+const MOST_CHARACTERS = 1_000_000;
+
+/**
+ * The last fenced block if it is JSON by its name or has no name, else "", and the lines outside all blocks. A block that
+ * is not closed ends with the text.
+ */
+function splitFences(text: string): { readonly fenced: string; readonly prose: string } {
+  const prose: string[] = [];
+  let fence: string | null = null;
+  let last: { readonly name: string; readonly lines: string[] } = { name: "", lines: [] };
+  for (const line of text.split(/\r?\n/)) {
+    const [, mark, name = ""] = /^[ \t]*(```|~~~)[ \t]*(\w*)/.exec(line) ?? [];
+    if (fence === null && mark !== undefined) {
+      fence = mark;
+      last = { name, lines: [] };
+    } else if (fence === null) prose.push(line);
+    else if (mark === fence) fence = null;
+    else last.lines.push(line);
+  }
+  return { fenced: /^(json)?$/i.test(last.name) ? last.lines.join("\n") : "", prose: prose.join("\n") };
+}
+
+/** The object that ends the text and begins a line. */
+function lastObject(text: string): JsonObject | null {
+  const lines = text.split("\n");
+  const from = lines.findLastIndex((line) => line.startsWith("{"));
+  return from === -1 ? null : parseObject(lines.slice(from).join("\n"));
+}
 
 /**
  * Reads lines such as `Score: 69/100` or `- **Style**: 9/10`. A dimension without a line gets the overall score. The
  * whole text becomes one finding, so that the implementer gets the reviewer's words. Returns why it cannot be read; ""
  * if no line has a score.
  */
-function readProse(text: string): ReviewReply | string {
+function readProse(text: string, prose: string): ReviewReply | string {
   const found = new Map<Dimension | "overall", number>();
-  for (const { name, score } of proseScores(text)) {
+  for (const { name, score } of proseScores(prose)) {
     if ((found.get(name) ?? score) !== score) return `it has two different scores for ${name}`;
     found.set(name, score);
   }
@@ -192,15 +223,13 @@ function readProse(text: string): ReviewReply | string {
   return { kind: "read", scores, score: total ?? mean(scores), findings: [reviewWords(text)], suggestions: [] };
 }
 
-const FENCED = /^[ \t]*(```|~~~)[^]*?^[ \t]*\1.*$/gm;
 const SCORE_LINE =
   /^([a-z][a-z _-]{0,40}?)(?: score)?\s*[:=]\s*(\d+(?:\.\d+)?)\s*(?:(%)|(?:\/|(?:out )?of)\s*(\d+))?\s*(?:[.,;(–—-].*)?$/i;
 
-/** A score inside a sentence does not count, nor does one in a fenced block or after `>`, which quote. */
-function proseScores(text: string): readonly { readonly name: Dimension | "overall"; readonly score: number }[] {
-  return text
-    .replaceAll(FENCED, "")
-    .split(/\r?\n/)
+/** A score inside a sentence does not count, nor does one after `>`, which quotes. */
+function proseScores(prose: string): readonly { readonly name: Dimension | "overall"; readonly score: number }[] {
+  return prose
+    .split("\n")
     .filter((line) => !/^\s*>/.test(line))
     .flatMap((line) => line.slice(0, LINE_CHARACTERS).split(/(?<=[.!?]) /))
     .flatMap((sentence) => {
