@@ -20,11 +20,12 @@ import {
 import { closeIssue, createWithNextNumber, readIssue } from "./local-issues.ts";
 import {
   type LocalRepository,
+  type Relation,
   applyChange,
-  isAncestor,
+  compareCommits,
   listNumbers,
   parseJson,
-  readBranch,
+  readBranches,
   readForgeFile,
   withForgeLock,
 } from "./local-repository.ts";
@@ -46,7 +47,7 @@ export function createPull(local: LocalRepository, request: NewPullRequest): Pro
   return withForgeLock(local, async () => {
     const made = listPulls(local).find(([, pull]) => hasMarker(pull.body, request.key));
     if (made !== undefined) return toPullRequest(local, ...made);
-    const commits = await requireCommits(local, request);
+    const tips = await requireCommits(local, request);
     const there = await findPull(local, request.head);
     if (there?.state === "open") {
       const { number, url } = there;
@@ -55,7 +56,8 @@ export function createPull(local: LocalRepository, request: NewPullRequest): Pro
     }
     const { title, head, base, draft, key } = request;
     const createdAt = new Date(local.clock.now()).toISOString();
-    const state = { state: "open", draft, head, base, ...commits, mergeCommit: null } as const;
+    const commits = { headCommit: tips.head, baseCommit: tips.base, mergeCommit: null };
+    const state = { state: "open", draft, head, base, ...commits } as const;
     const pull: StoredPull = { version: 1, title, body, ...state, createdAt, labels: [] };
     const number = createWithNextNumber(local, (next) => ({
       path: pullPath(next),
@@ -65,7 +67,7 @@ export function createPull(local: LocalRepository, request: NewPullRequest): Pro
       number: next,
       key,
     }));
-    return toPullRequest(local, number, pull);
+    return toPullRequest(local, number, pull, tips);
   });
 }
 
@@ -126,24 +128,37 @@ function requirePull(local: LocalRepository, number: number): StoredPull {
   throw forgeRefused(`pull request ${number} does not exist`, hint, { why: "pull_missing", number });
 }
 
+/** The commits of two branches, and how the head stands to the base; null if a branch does not exist. */
+interface Tips {
+  readonly head: string | null;
+  readonly base: string | null;
+  readonly relation: Relation | null;
+}
+
+async function readTips(local: LocalRepository, branches: Pick<StoredPull, "head" | "base">): Promise<Tips> {
+  const [head = null, base = null] = await readBranches(local.git, [branches.head, branches.base]);
+  const relation = head === null || base === null ? null : await compareCommits(local.git, head, base);
+  return { head, base, relation };
+}
+
 async function requireCommits(
   local: LocalRepository,
   { head, base }: NewPullRequest,
-): Promise<Pick<StoredPull, "headCommit" | "baseCommit">> {
-  const [headCommit, baseCommit] = await Promise.all([readBranch(local.git, head), readBranch(local.git, base)]);
-  if (headCommit === null) {
+): Promise<Tips & { readonly head: string; readonly base: string }> {
+  const tips = await readTips(local, { head, base });
+  if (tips.head === null) {
     const hint = "Push it first, then create the pull request.";
     throw forgeRefused(`branch ${head} was never pushed`, hint, { why: "head_missing", head });
   }
-  if (baseCommit === null) {
+  if (tips.base === null) {
     const hint = "Give a branch that exists in the repository.";
     throw forgeRefused(`base branch ${base} does not exist`, hint, { why: "base_missing", base });
   }
-  if (!(await areRelated(local.git, headCommit, baseCommit))) {
+  if (tips.relation === "unrelated") {
     const hint = `Rebase it onto ${base} and push it again.`;
     throw forgeRefused(`${head} has no history in common with ${base}`, hint, { why: "unrelated", head, base });
   }
-  if (!(await isAncestor(local.git, headCommit, baseCommit))) return { headCommit, baseCommit };
+  if (tips.relation !== "contained") return { ...tips, head: tips.head, base: tips.base };
   const hint = "Commit and push something first.";
   throw forgeRefused(`${head} has no commit that ${base} lacks`, hint, { why: "nothing_new", head, base });
 }
@@ -196,12 +211,17 @@ function pullPath(number: number): string {
 }
 
 /** The current pull request: its file combined with the current commits of its branches. */
-async function toPullRequest(local: LocalRepository, number: number, pull: StoredPull): Promise<PullRequest> {
-  const [tip, base] = await Promise.all([readBranch(local.git, pull.head), readBranch(local.git, pull.base)]);
+async function toPullRequest(
+  local: LocalRepository,
+  number: number,
+  pull: StoredPull,
+  known?: Tips,
+): Promise<PullRequest> {
+  const tips = known ?? (await readTips(local, pull));
   const isOpen = pull.state === "open";
-  const headCommit = isOpen ? (tip ?? pull.headCommit) : pull.headCommit;
+  const headCommit = isOpen ? (tips.head ?? pull.headCommit) : pull.headCommit;
   // The head is in the base: merged by hand and pushed, or by a call that was killed before it wrote the file.
-  const isIn = isOpen && tip !== null && base !== null && (await isMerged(local.git, { tip, base, pull }));
+  const isIn = isOpen && (await isMerged(local.git, tips, pull));
   return {
     number,
     url: pathToFileURL(join(local.directory, pullPath(number))).href,
@@ -213,26 +233,20 @@ async function toPullRequest(local: LocalRepository, number: number, pull: Store
     headCommit,
     base: pull.base,
     labels: pull.labels,
-    mergeability: isOpen && !isIn ? await mergeabilityOf(local.git, { draft: pull.draft, tip, base }) : "unknown",
+    mergeability: isOpen && !isIn ? await mergeabilityOf(local.git, tips, pull.draft) : "unknown",
   };
 }
 
-async function isMerged(
-  git: Git,
-  at: { readonly tip: string; readonly base: string; readonly pull: StoredPull },
-): Promise<boolean> {
-  return (await isAncestor(git, at.tip, at.base)) && !(await isAncestor(git, at.tip, at.pull.baseCommit));
+async function isMerged(git: Git, { head, relation }: Tips, pull: StoredPull): Promise<boolean> {
+  if (head === null || relation !== "contained") return false;
+  return (await compareCommits(git, head, pull.baseCommit)) !== "contained";
 }
 
-async function mergeabilityOf(
-  git: Git,
-  at: { readonly draft: boolean; readonly tip: string | null; readonly base: string | null },
-): Promise<Mergeability> {
-  if (at.tip === null || at.base === null) return "blocked";
-  if (await isAncestor(git, at.tip, at.base)) return "blocked";
-  const isCurrent = await isAncestor(git, at.base, at.tip);
-  if (!isCurrent && (await mergeTree(git, at.base, at.tip)).kind === "conflict") return "conflicting";
-  if (at.draft) return "blocked";
+async function mergeabilityOf(git: Git, { head, base, relation }: Tips, draft: boolean): Promise<Mergeability> {
+  if (head === null || base === null || relation === "contained") return "blocked";
+  const isCurrent = relation === "ahead";
+  if (!isCurrent && (await mergeTree(git, base, head)).kind === "conflict") return "conflicting";
+  if (draft) return "blocked";
   return isCurrent ? "mergeable" : "behind";
 }
 
@@ -259,14 +273,13 @@ async function mergeOpen(
   pull: StoredPull,
   expected: string,
 ): Promise<StoredPull> {
-  const [tip, base] = await Promise.all([readBranch(local.git, pull.head), readBranch(local.git, pull.base)]);
+  const { head: tip, base, relation } = await readTips(local, pull);
   if (pull.state === "closed") throw cannot(number, "closed", `pull request ${number} is closed`);
   if (tip === null) throw cannot(number, "head_missing", `the branch ${pull.head} is gone`);
   if (base === null) throw cannot(number, "base_missing", `the branch ${pull.base} is gone`);
   if (tip !== expected) throw cannot(number, "head_moved", `${pull.head} is at ${tip}, not at ${expected}`);
   if (pull.draft) throw cannot(number, "draft", `pull request ${number} is a draft`);
-  const isIn = await isAncestor(local.git, tip, base);
-  const mergeCommit = isIn ? base : await makeMerge(local, { number, pull, tip, base });
+  const mergeCommit = relation === "contained" ? base : await makeMerge(local, { number, pull, tip, base });
   const next: StoredPull = { ...pull, state: "merged", headCommit: tip, mergeCommit };
   applyChange(local, {
     path: pullPath(number),
@@ -309,17 +322,9 @@ type MergedTree =
   | { readonly kind: "clean"; readonly tree: string }
   | { readonly kind: "conflict"; readonly files: readonly string[] };
 
-/** Whether two commits have a common ancestor. */
-async function areRelated(git: Git, one: string, other: string): Promise<boolean> {
-  const args = ["merge-base", one, other];
-  const done = await git.result({ args });
-  if (done.kind !== "exited" || done.code === null || done.code > 1) throw gitError(args, done);
-  return done.code === 0;
-}
-
 /** Merges two commits in the object database only. Without a common ancestor, which git refuses to merge, they conflict. */
 async function mergeTree(git: Git, base: string, head: string): Promise<MergedTree> {
-  if (!(await areRelated(git, base, head))) return { kind: "conflict", files: ["all files"] };
+  if ((await compareCommits(git, base, head)) === "unrelated") return { kind: "conflict", files: ["all files"] };
   const args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base, head];
   const done = await git.result({ args });
   if (done.kind !== "exited" || done.code === null || done.code > 1) throw gitError(args, done);

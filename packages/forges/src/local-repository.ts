@@ -77,22 +77,32 @@ function isGitDir(path: string): boolean {
   );
 }
 
-/** Commit of a branch; null if the branch does not exist. Takes the exact name: `main^` is not a branch. */
-export async function readBranch(git: Git, branch: string): Promise<string | null> {
-  if (branch.includes("\0")) return null;
-  const args = ["show-ref", "--verify", "--hash", "--", `refs/heads/${branch}`];
-  const found = await git.result({ args });
-  if (found.kind === "exited" && found.code === 0) return found.stdout.toString("utf8").trim();
-  // If the repository is gone or git died, the branch is not proven absent.
-  if (found.kind === "exited" && found.stderr.includes("not a valid ref")) return null;
-  throw gitError(args, found);
+/** Commits of the branches, null for one that does not exist. Takes exact names: `main^` is not a branch. */
+export async function readBranches(git: Git, branches: readonly string[]): Promise<readonly (string | null)[]> {
+  const refs = branches.map((branch) => `refs/heads/${branch}`);
+  // Git matches whole path components, so it may list more than these.
+  const args = ["for-each-ref", "--format=%(objectname) %(refname)", ...refs.filter((ref) => !ref.includes("\0"))];
+  const found = await git.output({ args });
+  const ids = new Map(found.toString("utf8").split("\n").map(splitRef));
+  return refs.map((ref) => ids.get(ref) ?? null);
 }
 
-export async function isAncestor(git: Git, ancestor: string, of: string): Promise<boolean> {
-  const args = ["merge-base", "--is-ancestor", ancestor, of];
+function splitRef(line: string): [ref: string, id: string] {
+  const space = line.indexOf(" ");
+  return [line.slice(space + 1), line.slice(0, space)];
+}
+
+/** How one commit stands to another: it is in the other's history, has the other in its own, or neither. */
+export type Relation = "contained" | "ahead" | "diverged" | "unrelated";
+
+export async function compareCommits(git: Git, one: string, other: string): Promise<Relation> {
+  if (one === other) return "contained";
+  const args = ["merge-base", one, other];
   const found = await git.result({ args });
-  if (found.kind === "exited" && (found.code === 0 || found.code === 1)) return found.code === 0;
-  throw gitError(args, found);
+  if (found.kind !== "exited" || found.code === null || found.code > 1) throw gitError(args, found);
+  const common = found.stdout.toString("utf8").trim();
+  if (found.code === 1) return "unrelated";
+  return common === one ? "contained" : common === other ? "ahead" : "diverged";
 }
 
 type ForgeDirectory = Pick<LocalRepository, "directory">;

@@ -37,7 +37,7 @@ import {
   openLocalRepository,
   parseFields,
   parseJson,
-  readBranch,
+  readBranches,
   readForgeFile,
   withForgeLock,
 } from "./local-repository.ts";
@@ -94,12 +94,13 @@ export function openLocalForge(options: LocalForgeOptions): Forge {
 
 async function findDefaultBranch(local: LocalRepository): Promise<string> {
   const named = (await local.git.line({ args: ["symbolic-ref", "HEAD"] })).replace(/^refs\/heads\//, "");
-  if ((await readBranch(local.git, named)) !== null) return named;
+  const names = [named, "main", "master"];
+  const tips = await readBranches(local.git, names);
+  const present = names.filter((_, at) => tips[at] !== null);
+  if (present.includes(named)) return named;
   // A new bare repository names a branch before any push, and the first push may have another name.
-  const usual: string[] = [];
-  for (const name of ["main", "master"]) if ((await readBranch(local.git, name)) !== null) usual.push(name);
-  const [only] = usual;
-  if (only !== undefined && usual.length === 1) return only;
+  const [only, ...more] = present;
+  if (only !== undefined && more.length === 0) return only;
   throw new HoldfastError({
     code: "FORGE_FAILED",
     message: `HEAD of ${local.gitDir} is branch ${named}, which does not exist`,

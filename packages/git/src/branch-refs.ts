@@ -6,9 +6,10 @@ import { setTimeout } from "node:timers/promises";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
-import { type WorktreeContext, readGitDirHead, readRefFile, toRawPath } from "./capture.ts";
+import type { WorktreeContext } from "./capture.ts";
 import { createFacts } from "./facts.ts";
-import { findObject, isLooseAndFilled } from "./objects.ts";
+import { findObject, isLooseAndFilled, peelLoose } from "./objects.ts";
+import { hasRefFiles, isRefAbsent, readGitDirHead, readRefFiles, toRawPath } from "./ref-files.ts";
 import { type Checkout, type Repository, worktreeGit } from "./repository.ts";
 
 /** A repository that can be queried, through one of its worktrees or, if bare, through its own directory. */
@@ -36,8 +37,10 @@ export function readTip(git: Git, ref: string): Promise<string | null> {
  * is not a loose object: it may be packed or lost.
  */
 export async function readBranchTip(repository: Repository, ref: string): Promise<string | null> {
-  const id = readRefFile(toRawPath(repository.commonDir), ref);
-  return id !== null && isLooseAndFilled(repository, id) ? id : readTip(repository.git, ref);
+  const place = toRawPath(repository.commonDir);
+  const [id = null] = readRefFiles(place, [ref]);
+  if (id !== null && isLooseAndFilled(repository, id)) return id;
+  return id === null && isRefAbsent(place, ref) ? null : readTip(repository.git, ref);
 }
 
 export async function requireTip(at: BranchContext): Promise<string> {
@@ -87,9 +90,14 @@ const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 const recallPeeled = createFacts<string | null>(1000);
 
 async function resolve({ git, worktree }: RepositoryContext, name: string, kind: "commit" | "tree"): Promise<string> {
-  const place = worktree.repository.objectDirectory;
+  const { repository } = worktree;
   const ask = async (): Promise<string | null> => (name === "" ? null : findObject(git, `${name}^{${kind}}`));
-  const found = await (FULL_ID.test(name) ? recallPeeled(`${place} ${name} ${kind}`, ask) : ask());
+  const found = await (FULL_ID.test(name)
+    ? recallPeeled(
+        `${repository.objectDirectory} ${name} ${kind}`,
+        async () => peelLoose(repository, name)?.[kind] ?? (await ask()),
+      )
+    : ask());
   if (found !== null) return found;
   throw new HoldfastError({
     code: "USAGE",
@@ -174,7 +182,7 @@ interface Head {
 export async function readHead(checkout: Checkout): Promise<Head> {
   const text = (await readFile(join(checkout.gitDir, "HEAD"), "utf8").catch(() => "")).trim();
   const named = /^ref: (refs\/heads\/.+)$/.exec(text)?.[1];
-  const plain = named === undefined ? /^[0-9a-f]{40,64}$/.test(text) : !named.endsWith("/.invalid");
+  const plain = named === undefined ? /^[0-9a-f]{40,64}$/.test(text) : hasRefFiles(text);
   const head = plain ? readGitDirHead(toRawPath(checkout.gitDir)) : null;
   if (head !== null) return { head, branch: named ?? null };
   const git = worktreeGit(checkout);
@@ -243,7 +251,8 @@ export async function isAncestor(
   at: RepositoryContext,
   params: { readonly ancestor: string; readonly of: string },
 ): Promise<boolean> {
-  const [ancestor, of] = await Promise.all([requireCommit(at, params.ancestor), requireCommit(at, params.of)]);
+  const ancestor = await requireCommit(at, params.ancestor);
+  const of = params.of === params.ancestor ? ancestor : await requireCommit(at, params.of);
   if (ancestor === of) return true;
   const args = ["merge-base", "--is-ancestor", ancestor, of];
   const result = await at.git.result({ args });

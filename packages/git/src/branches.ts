@@ -14,6 +14,7 @@ import {
   requireTree,
 } from "./branch-refs.ts";
 import { commitFiles, writeCurrentTree } from "./commit-files.ts";
+import { createFacts } from "./facts.ts";
 import { quotePath, splitRecords } from "./paths.ts";
 import { inspectPush, pushBranch, undoPush } from "./push.ts";
 import { commitResolved, rebase, writeConflict } from "./rebase.ts";
@@ -177,10 +178,15 @@ async function changedSince(
   params: Parameters<Branch["changedSince"]>[0],
 ): Promise<readonly ChangedFile[]> {
   const trees = await treesOf(at, params);
-  const args = [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
-  const files = parseFiles(await at.worktree.repository.objects.output({ args }));
+  const { objects, objectDirectory } = at.worktree.repository;
+  const files = await recallFiles([objectDirectory, ...trees].join(" "), async () => {
+    const args = [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
+    return parseFiles(await objects.output({ args }));
+  });
   return files.map(({ path, status, digest }) => ({ path, status, digest }));
 }
+
+const recallFiles = createFacts<ReturnType<typeof parseFiles>>(2);
 
 /** The changes as a patch of at most `maxBytes` bytes, cut at a line end. */
 async function diffSince(
@@ -201,7 +207,10 @@ async function treesOf(
   params: { readonly from: string; readonly exclude: readonly string[] },
 ): Promise<readonly [from: string, to: string]> {
   const from = await requireTree(at, params.from);
-  return [from, await writeCurrentTree(at.worktree, { base: from, exclude: params.exclude })];
+  const { head } = await readHead(at.worktree);
+  // A damaged HEAD only costs the shortcut.
+  const committed = head === null ? null : await requireTree(at, head).catch(() => null);
+  return [from, await writeCurrentTree(at.worktree, { base: from, exclude: params.exclude, committed })];
 }
 
 function cutAtLine(bytes: Buffer): string {

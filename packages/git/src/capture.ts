@@ -1,7 +1,7 @@
 // Captures the files of a worktree as a git tree without touching the user's index.
 
-import { lstatSync, readFileSync, readdirSync } from "node:fs";
-import { dirname, isAbsolute, join } from "node:path";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import type { Skipped } from "@holdfast/core/checkpoint";
 import type { Git } from "@holdfast/platform/git-command";
 import {
@@ -29,6 +29,7 @@ import {
   parseIndexEntry,
   readUserIndex,
 } from "./private-index.ts";
+import { readGitDirHead, resolveGitLink, toRawPath } from "./ref-files.ts";
 import { type Checkout, type Repository, privateGit, worktreeGit } from "./repository.ts";
 
 export interface CaptureOptions {
@@ -293,74 +294,6 @@ async function withoutIgnored(checkout: Checkout, paths: readonly RawPath[]): Pr
  */
 function readRepositoryHead(root: string, path: RawPath): string | null {
   const dotGit = join(absolutePath(root, path).toString("latin1"), ".git");
-  const gitDir = resolveLink(dotGit);
+  const gitDir = resolveGitLink(dotGit);
   return gitDir === undefined ? null : readGitDirHead(gitDir);
-}
-
-/**
- * Directory names here are bytes, one character each, as in a RawPath: a repository can have any path and any ref name.
- */
-export function toRawPath(folder: string): RawPath {
-  return Buffer.from(folder, "utf8").toString("latin1");
-}
-
-/** The commit that HEAD of a git directory resolves to, where refs are files; null if it resolves to none. */
-export function readGitDirHead(gitDir: RawPath): string | null {
-  const common = readText(join(gitDir, "commondir"));
-  const commonDir = common === undefined ? gitDir : resolveFrom(gitDir, common);
-  return readRef({ gitDir, commonDir, name: "HEAD", depth: 0 });
-}
-
-/** The id that a ref has, where refs are files; null if it has none, or if git has to be asked. */
-export function readRefFile(commonDir: RawPath, name: string): string | null {
-  // Anything but the full name of a ref could be a path or an expression.
-  if (!/^refs\/[^\s~^:?*[\\]+$/.test(name)) return null;
-  return readRef({ gitDir: commonDir, commonDir, name: Buffer.from(name).toString("latin1"), depth: 1 });
-}
-
-const MAX_BYTES = 16 * 1024 * 1024;
-const MAX_DEPTH = 5;
-
-function readRef(at: { gitDir: string; commonDir: string; name: string; depth: number }): string | null {
-  if (at.depth > MAX_DEPTH || at.name.includes("..")) return null;
-  const text = readText(join(at.depth === 0 ? at.gitDir : at.commonDir, at.name));
-  if (text === undefined) return at.depth === 0 ? null : readPacked(at.commonDir, at.name);
-  if (/^[0-9a-f]{40,64}$/.test(text)) return text;
-  const target = /^ref: (refs\/.+)$/.exec(text)?.[1];
-  return target === undefined ? null : readRef({ ...at, name: target, depth: at.depth + 1 });
-}
-
-function readPacked(commonDir: string, name: string): string | null {
-  const lines = readText(join(commonDir, "packed-refs"))?.split("\n") ?? [];
-  return (
-    lines.find((line) => line.slice(line.indexOf(" ") + 1) === name && /^[0-9a-f]{40}/.test(line))?.split(" ")[0] ??
-    null
-  );
-}
-
-function resolveLink(dotGit: string): string | undefined {
-  const bytes = Buffer.from(dotGit, "latin1");
-  try {
-    if (lstatSync(bytes).isDirectory()) return dotGit;
-  } catch {
-    return undefined;
-  }
-  const target = /^gitdir: (.+)$/.exec(readText(dotGit) ?? "")?.[1];
-  return target === undefined ? undefined : resolveFrom(dirname(dotGit), target);
-}
-
-function resolveFrom(folder: string, target: string): string {
-  return isAbsolute(target) ? target : join(folder, target);
-}
-
-function readText(path: string): string | undefined {
-  const bytes = Buffer.from(path, "latin1");
-  try {
-    const stat = lstatSync(bytes);
-    // A pipe at the path of a ref would block us for ever.
-    if (!stat.isFile() || stat.size > MAX_BYTES) return undefined;
-    return readFileSync(bytes, "latin1").trimEnd();
-  } catch {
-    return undefined;
-  }
 }

@@ -13,7 +13,7 @@ import { syncRepository } from "./objects.ts";
 import { joinRecords, parsePath } from "./paths.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
 import { replaceIndex } from "./replace-index.ts";
-import { diffTrees, inScope, parseScope } from "./tree-diff.ts";
+import { diffObjects, inScope, parseScope } from "./tree-diff.ts";
 import { worktreeGit } from "./repository.ts";
 
 /**
@@ -90,19 +90,22 @@ export function cleanMessage(text: string): string {
  * Writes the current files as git would commit them on top of `base`. The capture finds which files differ by their
  * bytes. Only those are read again with line ends, encodings and filters (LFS) applied. So no file is committed
  * unconverted, and an unchanged file is never converted a second time. Excluded paths keep the content of `base`.
+ * Files that are all as in `committed`, the tree of HEAD, are not converted either.
  */
 export function writeCurrentTree(
   worktree: WorktreeContext,
-  params: { readonly base: string; readonly exclude: readonly GitPath[] },
+  params: { readonly base: string; readonly exclude: readonly GitPath[]; readonly committed?: string | null },
 ): Promise<string> {
   const excluded = parseScope(params.exclude);
   return withObjectRepair(worktree, async () => {
     const captured = await captureTree(worktree, DEFAULT_CAPTURE);
-    const differing = await diffTrees(worktree.repository.objects, params.base, captured.tree);
+    const differing = await diffObjects(worktree.repository, params.base, captured.tree);
     const changes = differing.filter(({ path }) => !inScope(path, excluded));
     const large = captured.skipped
       .filter(({ reason }) => reason === "too_large")
       .flatMap(({ path }) => parsePath(path) ?? []);
+    const isWhole = large.length === 0 && changes.length === differing.length;
+    if (isWhole && captured.tree === params.committed) return captured.tree;
     const found = createPathInspector(worktree.root);
     const files = changes.filter(({ to }) => to !== null && to.mode !== LINK_MODE).map(({ path }) => path);
     const add = [

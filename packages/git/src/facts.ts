@@ -31,6 +31,7 @@ interface Remembered<T> {
  */
 export function createFileFacts<T>(
   filesOf: (answer: T) => readonly string[] | null,
+  now: () => number = Date.now,
 ): (key: string, find: () => Promise<T>) => Promise<T> {
   const known = new Map<string, Remembered<T>>();
   return async (key, find) => {
@@ -38,26 +39,30 @@ export function createFileFacts<T>(
     const files = old === undefined ? null : filesOf(old.answer);
     if (old !== undefined && files !== null && (await stateOf(files)).key === old.files) return old.answer;
     known.delete(key);
-    const began = Date.now();
+    const began = now();
     const answer = await find();
     const used = filesOf(answer);
     if (used === null) return answer;
     const state = await stateOf(used);
     // A file that changed while git read it, or just before, may change again without a visible difference.
-    if (state.changedAt < began - SETTLED_MS) known.set(key, { files: state.key, answer });
+    if (state.settledAt < began) known.set(key, { files: state.key, answer });
     return answer;
   };
 }
 
-/** Some file systems store times in whole seconds. */
-const SETTLED_MS = 1000;
-
-async function stateOf(files: readonly string[]): Promise<{ readonly key: string; readonly changedAt: number }> {
-  const found = await Promise.all(files.map((path) => stat(path, { bigint: true }).catch(() => undefined)));
+/** Uses the time of the last change of a file's status. Unlike its modification time, no program can set it. */
+async function stateOf(files: readonly string[]): Promise<{ readonly key: string; readonly settledAt: number }> {
+  const stats = await Promise.all(files.map((path) => stat(path, { bigint: true }).catch(() => undefined)));
+  const found = stats.filter((file) => file !== undefined);
   return {
-    key: found.map((file) => (file === undefined ? "absent" : keyOf(file))).join(" "),
-    changedAt: Math.max(0, ...found.map((file) => Number(file?.mtimeMs ?? 0n))),
+    key: stats.map((file) => (file === undefined ? "absent" : `${keyOf(file)}:${file.ctimeNs}`)).join(" "),
+    settledAt: Math.max(0, ...found.map(({ ctimeNs, ctimeMs }) => Number(ctimeMs) + stepOf(ctimeNs))),
   };
+}
+
+/** Two changes within this many milliseconds may have the same time. Some file systems store times in whole seconds. */
+function stepOf(time: bigint): number {
+  return time % 1_000_000_000n === 0n ? 1000 : 100;
 }
 
 /** Changes whenever the file is replaced or rewritten; null if it does not exist. */

@@ -140,10 +140,11 @@ interface ReadObject {
   readonly read: number;
 }
 
-function readAtOnce(repository: Repository, path: string): ReadObject {
+function readAtOnce(repository: Repository, path: string): ReadObject & { readonly content: Buffer } {
   const inflated: unknown = inflateSync(readFileSync(path), { info: true });
   if (!isInflated(inflated)) throw new HoldfastError({ code: "INTERNAL", message: "zlib answered in an unknown way" });
-  return { sum: hash(repository.objectFormat, inflated.buffer), read: inflated.engine.bytesWritten };
+  const { buffer: content, engine } = inflated;
+  return { sum: hash(repository.objectFormat, content), read: engine.bytesWritten, content };
 }
 
 /** With the option `info`, zlib returns another value than its types declare. */
@@ -153,6 +154,20 @@ function isInflated(
   if (typeof value !== "object" || value === null || !("buffer" in value) || !("engine" in value)) return false;
   const { buffer, engine } = value;
   return Buffer.isBuffer(buffer) && typeof engine === "object" && engine !== null && "bytesWritten" in engine;
+}
+
+/** A commit and its tree, without git; null if one of them is not a whole loose object, and git has to be asked. */
+export function peelLoose(
+  repository: Repository,
+  id: string,
+): { readonly commit: string; readonly tree: string } | null {
+  try {
+    const { sum, content } = readAtOnce(repository, loosePath(repository, id));
+    const [, tree] = /^commit \d+\0tree ([0-9a-f]{40,64})\n/.exec(content.toString("latin1", 0, 200)) ?? [];
+    return sum === id && tree !== undefined && isLooseAndFilled(repository, tree) ? { commit: id, tree } : null;
+  } catch {
+    return null;
+  }
 }
 
 async function readPiecewise(repository: Repository, path: string): Promise<ReadObject> {
@@ -166,7 +181,7 @@ async function readPiecewise(repository: Repository, path: string): Promise<Read
  * Stores a small object as git does, and returns its id. This saves a process for every snapshot. The object survives a
  * power cut once the caller has synced the file system. A killed call leaves a file that `git gc` removes.
  */
-export async function writeLooseObject(repository: Repository, type: "tag", content: Buffer): Promise<string> {
+export async function writeLooseObject(repository: Repository, type: "tag" | "blob", content: Buffer): Promise<string> {
   const bytes = Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]);
   const id = hash(repository.objectFormat, bytes);
   const path = loosePath(repository, id);

@@ -14,6 +14,7 @@ import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { findMissingObjects, findObject, findUnreached, isDamaged, missingCommit, syncRepository } from "./objects.ts";
+import { isRefAbsent, toRawPath } from "./ref-files.ts";
 import type { Repository } from "./repository.ts";
 import { type SnapshotObject, readSnapshotObject } from "./snapshot-object.ts";
 import { PIN, removeStaleLock, withStaleFileCleanup } from "./stale-files.ts";
@@ -139,6 +140,7 @@ const SPARE = "0123456789abcdef";
 
 export async function listPins(repository: Repository, run?: string): Promise<SnapshotRef[]> {
   const below = namespaceOf(run);
+  if (isRefAbsent(toRawPath(repository.commonDir), below.slice(0, -1))) return [];
   const all = await repository.git.result({ args: ["for-each-ref", FACTS, below] });
   if (all.code === 0) return parsePins(all.stdout);
   // One damaged object makes git fail for the whole list. Separate calls return the others.

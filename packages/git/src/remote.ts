@@ -8,15 +8,17 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 import { type RepositoryContext, readBranchTip } from "./branch-refs.ts";
+import { findMissingObjects } from "./objects.ts";
 import { openScratch } from "./private-index.ts";
+import { readRefFiles, toRawPath } from "./ref-files.ts";
 import { type Settings, readSettings } from "./settings.ts";
 
 export const NO_REMOTE: PushRefusal = { cause: "missing_remote", message: "the repository has no remote" };
 
 /**
- * Fetches from both remotes if there are two: the state of the fork and of upstream must be read together. Never
- * prunes: a tracking ref may be the last name of a commit, and deleting it locks `packed-refs`. Therefore `ls-remote`
- * also lists which branches each remote has.
+ * Fetches from both remotes if there are two: the state of the fork and of upstream must be read together. First asks a
+ * remote what it has, and fetches only if something of it is missing here. Never prunes: a tracking ref may be the last
+ * name of a commit, and deleting it locks `packed-refs`.
  */
 export async function fetchRemote(at: RepositoryContext, configured: string | null): Promise<Fetched> {
   const settings = settingsOf(at);
@@ -27,16 +29,15 @@ export async function fetchRemote(at: RepositoryContext, configured: string | nu
   if (base === null || push === null) return { kind: "failed", refusal: NO_REMOTE };
   const present = new Map<string, Set<string>>();
   for (const name of new Set([base.name, push.name])) {
+    const listed = await listRemote(at, name, settings);
+    if (listed.kind === "failed") return listed;
+    present.set(name, new Set(listed.tips.keys()));
+    if (await hasTrackingRefs(at, name, listed.tips)) continue;
     // The refspec is explicit, because a bare clone has none and would update nothing.
     const heads = `+refs/heads/*:refs/remotes/${name}/*`;
     const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", name, heads];
-    const [fetched, listed] = await Promise.all([
-      runUserGit(at, args, settings),
-      runUserGit(at, ["ls-remote", "--", name, "refs/heads/*"], settings),
-    ]);
-    const failed = [fetched, listed].find(({ kind, code }) => kind !== "exited" || code !== 0);
-    if (failed !== undefined) return { kind: "failed", refusal: refusalOf(failed) };
-    present.set(name, new Set(branchesIn(listed.stdout.toString("utf8"))));
+    const fetched = await runUserGit(at, args, settings);
+    if (!isDone(fetched)) return { kind: "failed", refusal: refusalOf(fetched) };
   }
   const on = (name: string): Set<string> => present.get(name) ?? new Set();
   return { kind: "fetched", branches: { base: on(base.name), push: on(push.name) } };
@@ -48,6 +49,41 @@ export type RemoteBranches = Readonly<Record<RemoteRole, Set<string>>>;
 type Fetched =
   | { readonly kind: "fetched"; readonly branches: RemoteBranches }
   | { readonly kind: "failed"; readonly refusal: PushRefusal };
+
+interface RemoteList {
+  /** The branch that HEAD names; null if it names none. */
+  readonly head: string | null;
+  /** The commits of the branches. */
+  readonly tips: ReadonlyMap<string, string>;
+}
+
+async function listRemote(
+  at: RepositoryContext,
+  name: string,
+  settings: Promise<Settings>,
+): Promise<({ readonly kind: "listed" } & RemoteList) | Extract<Fetched, { kind: "failed" }>> {
+  const listed = await runUserGit(at, ["ls-remote", "--symref", "--", name, "HEAD", "refs/heads/*"], settings);
+  if (!isDone(listed)) return { kind: "failed", refusal: refusalOf(listed) };
+  const text = listed.stdout.toString("utf8");
+  const tips = [...parseHeads(text)].flatMap(([ref, id]) => {
+    const branch = /^refs\/heads\/(.+)$/.exec(ref)?.[1];
+    return branch === undefined ? [] : [[branch, id] as const];
+  });
+  return { kind: "listed", head: /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(text)?.[1] ?? null, tips: new Map(tips) };
+}
+
+/** True if every branch of the remote is here with its commit. False where refs are not files: then git compares. */
+async function hasTrackingRefs(at: RepositoryContext, name: string, tips: RemoteList["tips"]): Promise<boolean> {
+  const { repository } = at.worktree;
+  const refs = [...tips.keys()].map((branch) => `refs/remotes/${name}/${branch}`);
+  const wanted = [...tips.values()];
+  const here = readRefFiles(toRawPath(repository.commonDir), refs);
+  return here.every((id, index) => id === wanted[index]) && (await findMissingObjects(repository, wanted)).length === 0;
+}
+
+function isDone({ kind, code }: UserGitResult): boolean {
+  return kind === "exited" && code === 0;
+}
 
 export async function readRemoteBranch(
   at: RepositoryContext,
@@ -68,7 +104,7 @@ export async function lookUpRemote(
   if (remote === null) return { kind: "unknown", reason: NO_REMOTE.message, isTemporary: false };
   const ref = `refs/heads/${asked.branch}`;
   const result = await runUserGit(at, ["ls-remote", "--", remote.name, ref], settings);
-  if (result.kind !== "exited" || result.code !== 0) {
+  if (!isDone(result)) {
     const { cause, message } = refusalOf(result);
     return { kind: "unknown", reason: message, isTemporary: cause === "network" || cause === "remote" };
   }
@@ -84,15 +120,13 @@ export async function listRemoteTips(at: RepositoryContext, configured: string |
   const settings = settingsOf(at);
   const remote = await findRemote(at, configured, "push", settings);
   if (remote === null) return [];
-  const [url, ...more] = (
-    await at.git.line({ args: ["remote", "get-url", "--push", "--all", "--", remote.name] })
-  ).split("\n");
+  const [url, ...more] = await listUrls(at, remote.name, "push", await settings);
   if (url === undefined || more.length > 0) return [];
-  const from = (await at.git.line({ args: ["remote", "get-url", "--", remote.name] })) === url ? remote.name : url;
+  const [fetched] = await listUrls(at, remote.name, "base", await settings);
+  const from = fetched === url ? remote.name : url;
   const asked = ["ls-remote", "--upload-pack=git-upload-pack", "--", from, "refs/heads/*"];
   const result = await runUserGit(at, asked, settings);
-  if (result.kind === "exited" && result.code === 0)
-    return [...new Set(parseHeads(result.stdout.toString("utf8")).values())];
+  if (isDone(result)) return [...new Set(parseHeads(result.stdout.toString("utf8")).values())];
   const { cause, message } = refusalOf(result);
   if (cause !== "network" && cause !== "remote") return [];
   throw new HoldfastError({
@@ -107,12 +141,8 @@ export async function findDefaultBranch(at: RepositoryContext, configured: strin
   const settings = settingsOf(at);
   const remote = await findRemote(at, configured, "base", settings);
   if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
-  const result = await runUserGit(at, ["ls-remote", "--symref", "--", remote.name, "HEAD", "refs/heads/*"], settings);
-  if (result.kind === "exited" && result.code === 0) {
-    const text = result.stdout.toString("utf8");
-    const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(text)?.[1] ?? null;
-    return chooseDefault({ head, branches: branchesIn(text) });
-  }
+  const listed = await listRemote(at, remote.name, settings);
+  if (listed.kind === "listed") return chooseDefault({ head: listed.head, branches: [...listed.tips.keys()] });
   const prefix = `refs/remotes/${remote.name}/`;
   const named = await at.git.find({ args: ["symbolic-ref", "--quiet", `${prefix}HEAD`] });
   const head = named?.slice(prefix.length) ?? null;
@@ -140,10 +170,6 @@ async function listRefs(at: RepositoryContext, prefix: string): Promise<readonly
   return listed.split("\n").flatMap((ref) => (ref.startsWith(prefix) ? [ref.slice(prefix.length)] : []));
 }
 
-function branchesIn(text: string): readonly string[] {
-  return [...parseHeads(text).keys()].flatMap((ref) => /^refs\/heads\/(.+)$/.exec(ref)?.[1] ?? []);
-}
-
 function parseHeads(text: string): ReadonlyMap<string, string> {
   const lines = text.split("\n").flatMap((line) => {
     const [id = "", ref = ""] = line.split("\t");
@@ -168,15 +194,27 @@ export async function findRemote(
   const preferred = valuesOf("remote.pushdefault").at(-1) ?? "";
   const name = chooseRemote({ names: [...names].toSorted(), configured, preferred, role });
   if (name === null) return null;
-  const [urls, pushUrls] = [valuesOf(`remote.${name}.url`), valuesOf(`remote.${name}.pushurl`)];
-  const written = role === "push" ? (pushUrls[0] ?? urls[0]) : urls[0];
+  const [url = ""] = await listUrls(at, name, role, settings);
+  const raw = valuesOf(`remote.${name}.url`).at(-1) ?? url;
+  return { name, url: hideCredentials(url), written: hideCredentials(raw.split("\n")[0] ?? "") };
+}
+
+/** The URLs that git uses for a remote. It fetches from the first and pushes to all. */
+async function listUrls(
+  at: RepositoryContext,
+  name: string,
+  role: RemoteRole,
+  settings: Settings,
+): Promise<readonly string[]> {
+  const valuesOf = (key: string): readonly string[] =>
+    settings.flatMap(([each, value]) => (each === `remote.${name}.${key}` ? [value] : []));
+  const [urls, pushUrls] = [valuesOf("url"), valuesOf("pushurl")];
+  const written = role === "push" && pushUrls.length > 0 ? pushUrls : urls;
   // Only a url.* setting rewrites a URL, and what an empty value means depends on the version of git.
   const isPlain = !settings.some(([key]) => key.startsWith("url.")) && ![...urls, ...pushUrls].includes("");
+  if (isPlain && written.length > 0) return written.flatMap((url) => url.split("\n"));
   const way = role === "push" ? ["--push"] : [];
-  const url =
-    isPlain && written !== undefined ? written : await at.git.line({ args: ["remote", "get-url", ...way, "--", name] });
-  const raw = urls.at(-1) ?? url;
-  return { name, url: hideCredentials(url.split("\n")[0] ?? ""), written: hideCredentials(raw.split("\n")[0] ?? "") };
+  return (await at.git.line({ args: ["remote", "get-url", ...way, "--all", "--", name] })).split("\n");
 }
 
 function settingsOf({ worktree }: Pick<RepositoryContext, "worktree">): Promise<Settings> {

@@ -214,20 +214,24 @@ async function askGit({ path, cwd, bareHere }: RepositorySearch): Promise<Discov
     root: checkout,
     gitDir,
     commonDir,
-    bare: bareText === "true" || (await isBare(commonDir, gitDir)),
+    bare: await isBare(commonDir, gitDir, bareText === "true"),
     objectFormat: format,
   };
 }
 
 const bareness = new Map<string, boolean>();
 
-/** A linked worktree is not bare, but its repository may be. The result is cached until its configuration changes. */
-async function isBare(commonDir: string, gitDir: string): Promise<boolean> {
-  if (commonDir === gitDir) return false;
+/**
+ * A linked worktree is not bare, but its repository may be. The answer for a repository is remembered until its
+ * configuration changes.
+ */
+async function isBare(commonDir: string, gitDir: string, isBareHere: boolean): Promise<boolean> {
   const configs = CONFIGS.map((name) => fileKey(join(commonDir, name)));
   const key = [commonDir, ...(await Promise.all(configs))].join("\0");
-  const git = createGit({ cwd: commonDir, gitDir: commonDir });
-  const bare = bareness.get(key) ?? (await git.line({ args: ["rev-parse", "--is-bare-repository"] })) === "true";
+  const ask = async (): Promise<boolean> =>
+    (await createGit({ cwd: commonDir, gitDir: commonDir }).line({ args: ["rev-parse", "--is-bare-repository"] })) ===
+    "true";
+  const bare = isBareHere || (commonDir === gitDir ? false : (bareness.get(key) ?? (await ask())));
   bareness.set(key, bare);
   return bare;
 }

@@ -9,12 +9,12 @@ import { findOperation, readHead } from "./branch-refs.ts";
 import { type CaptureOptions, type Captured, type WorktreeContext, captureTree } from "./capture.ts";
 import { findDamagedObjects, objectsNamedInError } from "./damaged-objects.ts";
 import { createFacts, fileKey } from "./facts.ts";
-import { isDamaged, syncRepository } from "./objects.ts";
+import { isDamaged, peelLoose, syncRepository, writeLooseObject } from "./objects.ts";
 import { quotePath } from "./paths.ts";
 import { pinSnapshot } from "./pins.ts";
 import { type UserIndex, deletePrivateIndexes, openScratch } from "./private-index.ts";
 import { writeSnapshotObject } from "./snapshot-object.ts";
-import { type TreeChange, diffTrees } from "./tree-diff.ts";
+import { type TreeChange, diffObjects } from "./tree-diff.ts";
 
 /** Captures the worktree, pins the snapshot, and returns when it survives a power cut. */
 export async function takeSnapshot(
@@ -133,16 +133,15 @@ async function checkTree(params: {
 }): Promise<TreeCheck> {
   const { worktree, head, tree, also } = params;
   const { repository } = worktree;
-  const key = repository.objectDirectory;
-  const diff = (from: string): Promise<readonly TreeChange[]> =>
-    recallChanges(`${key} ${from} ${tree}`, () => diffTrees(repository.objects, from, tree));
+  const diff = (from: string): Promise<readonly TreeChange[]> => diffObjects(repository, from, tree);
   let changes: readonly TreeChange[];
   let ids: readonly string[];
   try {
+    const before = head === null ? repository.emptyTree : (peelLoose(repository, head)?.tree ?? head);
     // Damaged trees of HEAD are not a reason to refuse. Then everything counts as changed.
     [changes, ids] = await Promise.all([
-      diff(head ?? repository.emptyTree).catch(() => diff(repository.emptyTree)),
-      recallObjects(`${key} ${tree}`, () => objectsOf(worktree, tree)),
+      diff(before).catch(() => diff(repository.emptyTree)),
+      recallObjects(`${repository.objectDirectory} ${tree}`, () => objectsOf(worktree, tree)),
     ]);
   } catch (error) {
     return { kind: "damaged", missing: [tree, ...objectsNamedInError(error)] };
@@ -152,7 +151,6 @@ async function checkTree(params: {
 }
 
 // Most snapshots have the files of the one before. The objects themselves are checked for each.
-const recallChanges = createFacts<readonly TreeChange[]>(2);
 const recallObjects = createFacts<readonly string[]>(2);
 
 async function objectsOf({ repository }: WorktreeContext, tree: string): Promise<readonly string[]> {
@@ -182,12 +180,20 @@ async function storeUserIndex(worktree: WorktreeContext, index: UserIndex): Prom
   if (known !== undefined && content === index.content) return known;
   const path = join(worktree.gitDir, "index");
   const input = await readFile(path);
-  const args = ["hash-object", "-w", "-t", "blob", "--no-filters", "--stdin"];
-  const blob = await worktree.repository.objects.line({ args, input });
+  const blob = await storeBlob(worktree, input);
   // Cached only if the file did not change since it was listed.
   if ((await fileKey(path)) === index.key) await remember(worktree, memory, `${index.content} ${blob}\n`);
   return blob;
 }
+
+/** A large one is left to git, because compressing it here would block this process. */
+function storeBlob({ repository }: WorktreeContext, content: Buffer): Promise<string> {
+  if (content.length <= SMALL_BYTES) return writeLooseObject(repository, "blob", content);
+  const args = ["hash-object", "-w", "-t", "blob", "--no-filters", "--stdin"];
+  return repository.objects.line({ args, input: content });
+}
+
+const SMALL_BYTES = 256 * 1024;
 
 async function remember(worktree: WorktreeContext, memory: string, text: string): Promise<void> {
   await using scratch = await openScratch(worktree.home);

@@ -7,6 +7,7 @@ import type { Diff, DiffParams } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { parentOf } from "./capture-plan.ts";
+import { createFacts } from "./facts.ts";
 import { findObject } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
 import { openScratch } from "./private-index.ts";
@@ -110,6 +111,15 @@ export async function diffTrees(git: Git, from: string, to: string): Promise<Tre
   const args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--no-textconv"];
   return parseRawDiff(await git.output({ args: [...args, "--end-of-options", from, to] }));
 }
+
+/** Like `diffTrees`, for objects named by their whole ids, whose difference never changes. */
+export function diffObjects(repository: Repository, from: string, to: string): Promise<readonly TreeChange[]> {
+  if (from === to) return Promise.resolve([]);
+  return recallChanges(`${repository.objectDirectory} ${from} ${to}`, () => diffTrees(repository.objects, from, to));
+}
+
+// Most questions are about the same files as the one before.
+const recallChanges = createFacts<readonly TreeChange[]>(4);
 
 function parseRawDiff(output: Buffer): TreeChange[] {
   const records = splitRecords(output);

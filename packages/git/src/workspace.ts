@@ -5,7 +5,7 @@ import type { BranchTarget, Workspace } from "@holdfast/core/workspace";
 import { wrapMethodErrors } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import { applyRestore } from "./apply-restore.ts";
-import { createBranch, findOperation, moveBranch, readHead, readTip, retryWhileLocked } from "./branch-refs.ts";
+import { createBranch, findOperation, moveBranch, readBranchTip, readHead, retryWhileLocked } from "./branch-refs.ts";
 import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext, captureTree, findNotIgnored } from "./capture.ts";
 import { withObjectRepair } from "./damaged-objects.ts";
 import { foldsNames, probeWorktreeNames } from "./folded-names.ts";
@@ -67,7 +67,7 @@ async function switchTo(worktree: WorktreeContext, { branch, head, commits }: Br
   const git = worktreeGit({ root, gitDir });
   const linked = await repairGitLink(worktree);
   const underWay = (await findOperation(gitDir)) !== null;
-  const [now, tip] = await Promise.all([readHead(worktree), readTip(repository.git, branch)]);
+  const [now, tip] = await Promise.all([readHead(worktree), readBranchTip(repository, branch)]);
   const moved = tip !== null && tip !== head && commits === "drop";
   const isOnBranch = now.branch === branch && tip !== null && !moved;
   if (isOnBranch && !underWay) return linked;

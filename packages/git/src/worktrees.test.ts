@@ -13,6 +13,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Workspaces } from "@holdfast/core/workspace";
 import {
   type TestRepository,
+  countGit,
   createTestRepository,
   testRepositoryAt,
   userState,
@@ -62,6 +63,27 @@ describe("worktrees", () => {
         ["issue-42", "refs/heads/holdfast/issue-42", true],
       ]);
       expect(listed.map(({ head }) => head)).toEqual(Array(3).fill(repo.git("rev-parse", "HEAD").trim()));
+    });
+
+    test("worktrees are listed as git lists them: on a packed branch, detached, locked, gone", async () => {
+      await workspaces.create({ run: "issue-9" });
+      await workspaces.create({ run: "issue-1" });
+      const [detached, gone] = [join(repo.root, "..", "detached"), join(repo.root, "..", "a-gone")];
+      repo.git("worktree", "add", "-q", "--detach", detached);
+      repo.git("worktree", "lock", detached);
+      repo.git("worktree", "add", "-q", gone);
+      rmSync(gone, { recursive: true });
+      repo.git("pack-refs", "--all");
+      const expected = repo
+        .git("worktree", "list", "--porcelain")
+        .trimEnd()
+        .split("\n\n")
+        .map((record) => [/^worktree (.*)$/m, /^HEAD (.*)$/m, /^branch (.*)$/m].map((line) => line.exec(record)?.[1]));
+      const { calls } = countGit();
+      const listed = await workspaces.list();
+      expect(listed.map(({ path, head, branch }) => [path, head, branch ?? undefined])).toEqual(expected);
+      expect(listed.filter(({ exists }) => !exists).map(({ path }) => path)).toEqual([gone]);
+      expect(calls()).toEqual([]);
     });
 
     test("path, branch and base as given; from a linked worktree the current HEAD is its own", async () => {

@@ -1,7 +1,7 @@
 // Creates, lists and finds the worktrees of runs.
 
 import { existsSync } from "node:fs";
-import { mkdir, readdir, realpath, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, realpath, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_ID } from "@holdfast/core/run";
@@ -9,9 +9,9 @@ import type { CreateWorkspace } from "@holdfast/core/workspace";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
 import { readBranchTip, readTip } from "./branch-refs.ts";
-import { readGitDirHead, toRawPath } from "./capture.ts";
 import { snapshotIdentity } from "./commits.ts";
 import { syncFileSystem, syncRepository } from "./objects.ts";
+import { hasRefFiles, readGitDirHead, toRawPath } from "./ref-files.ts";
 import { type Checkout, type Repository, disableFilters, readGitLink, worktreeGit } from "./repository.ts";
 import {
   branchHead,
@@ -39,7 +39,25 @@ export interface WorktreeRecord {
   readonly unfinished: boolean;
 }
 
+/** The main worktree first, then the others by path, as git lists them. Reads the files where they say all that git would. */
 export async function listWorktrees(repository: Repository): Promise<WorktreeRecord[]> {
+  const entries = await readEntries(repository);
+  const main = await readMainRecord(repository);
+  if (main === null || !entries.every(isPlain)) return askGitForList(repository);
+  const linked = await Promise.all(entries.map(fromEntry));
+  const all = [...main, ...linked.toSorted((a, b) => (a.path < b.path ? -1 : 1))];
+  return all.every(({ head }) => head !== null) ? all : askGitForList(repository);
+}
+
+/** The record of the main worktree, or none if the repository is bare; null if git has to be asked. */
+async function readMainRecord({ bare, commonDir }: Repository): Promise<readonly WorktreeRecord[] | null> {
+  if (bare) return [];
+  const head = await readFile(join(commonDir, "HEAD"), "utf8").catch(() => "");
+  if (basename(commonDir) !== ".git" || !hasRefFiles(head)) return null;
+  return [await describeFiles(dirname(commonDir), { gitDir: commonDir, run: null, head, making: false })];
+}
+
+async function askGitForList(repository: Repository): Promise<WorktreeRecord[]> {
   const output = await listPatiently(repository);
   const entries = new Map((await readEntries(repository)).map((entry) => [entry.folder, entry]));
   const records = output
@@ -73,7 +91,7 @@ export async function listWorktrees(repository: Repository): Promise<WorktreeRec
 export async function findWorktree(repository: Repository, run: string): Promise<WorktreeRecord | undefined> {
   const entries = (await readEntries(repository)).filter((entry) => entry.run === run);
   const owned = entries.every(isPlain)
-    ? await Promise.all(entries.map((entry) => fromEntry(entry)))
+    ? await Promise.all(entries.map(fromEntry))
     : (await listWorktrees(repository)).filter((record) => record.run === run);
   return owned.find((record) => record.exists) ?? owned[0];
 }
@@ -81,12 +99,17 @@ export async function findWorktree(repository: Repository, run: string): Promise
 /** True if the files of the entry say all that git would: it is complete, and its refs are files. */
 function isPlain(entry: WorktreeEntry): entry is WorktreeEntry & { readonly folder: string } {
   const { folder, whole, initializing, head } = entry;
-  return folder !== null && whole && !initializing && !head.includes("/.invalid");
+  return folder !== null && whole && !initializing && hasRefFiles(head);
 }
 
-async function fromEntry(entry: WorktreeEntry): Promise<WorktreeRecord> {
-  const { gitDir, run, head, making } = entry;
-  const path = entry.folder ?? "";
+function fromEntry(entry: WorktreeEntry & { readonly folder: string }): Promise<WorktreeRecord> {
+  return describeFiles(entry.folder, entry);
+}
+
+async function describeFiles(
+  path: string,
+  { gitDir, run, head, making }: Pick<WorktreeEntry, "gitDir" | "run" | "head" | "making">,
+): Promise<WorktreeRecord> {
   return {
     path,
     gitDir,
@@ -348,10 +371,14 @@ function resolveCommit(repository: Repository, name: string): Promise<string | n
 }
 
 async function requireBranchName(repository: Repository, branch: string): Promise<void> {
+  if (PLAIN_BRANCH.test(branch)) return;
   const valid = await repository.git.result({ args: ["check-ref-format", `refs/heads/${branch}`] });
   if (valid.code === 0 && !branch.startsWith("-")) return;
   throw new HoldfastError({ code: "USAGE", message: `${branch} is not a branch name` });
 }
+
+/** Names that git accepts in every version: words between slashes. */
+const PLAIN_BRANCH = /^[A-Za-z0-9]\w*(?:[-/][A-Za-z0-9]\w*)*$/;
 
 export async function requireFree(path: string, hint: string): Promise<void> {
   const names = await readdir(path).catch((error: unknown) => {
