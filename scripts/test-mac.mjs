@@ -13,6 +13,7 @@ const FILES = [
   "packages/platform/src/identity.test.ts",
   "packages/platform/src/marked-process.test.ts",
   "packages/platform/src/process-lock.test.ts",
+  "packages/platform/src/process-records.test.ts",
   "packages/platform/src/process-tree.test.ts",
   "packages/platform/src/ps.test.ts",
   "packages/core/src/store-sql/lease-locks.test.ts",

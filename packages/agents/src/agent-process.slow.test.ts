@@ -6,12 +6,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { AgentTask } from "@holdfast/core/agent";
-import {
-  type ProcessEntry,
-  SUPERVISOR_VARIABLE,
-  readProcessTable,
-  terminateTree,
-} from "@holdfast/platform/process-tree";
+import { type ProcessEntry, readProcessTable, terminateTree } from "@holdfast/platform/process-tree";
 import type { ModelScript, ModelTool } from "@holdfast/test-support/agents/model-script";
 import { REAL_COPILOT, REAL_OPENCODE, REAL_PI, REAL_QWEN } from "@holdfast/test-support/agents/provider-agents";
 import type { RealAgent } from "@holdfast/test-support/agents/real-agent-suite";
@@ -193,10 +188,10 @@ async function until(isSo: () => boolean, alive?: ChildProcess): Promise<void> {
 const known = new Map<number, Set<number>>();
 
 function watchdogsOf({ pid = 0 }: ChildProcess): readonly number[] {
-  const live = readProcessTable({ variable: SUPERVISOR_VARIABLE })?.live ?? [];
+  const live = readProcessTable()?.live ?? [];
   const before = known.get(pid) ?? new Set();
   known.set(pid, before);
-  const isOne = (entry: ProcessEntry): boolean => entry.parent === pid && entry.mark === null;
+  const isOne = (entry: ProcessEntry): boolean => entry.parent === pid && entry.supervisor === null;
   for (const entry of live) if (isOne(entry)) before.add(entry.pid);
   return live.filter((entry) => before.has(entry.pid)).map((entry) => entry.pid);
 }

@@ -21,7 +21,7 @@ export async function runMarked(params: MarkedParams): Promise<MarkedExit> {
   const began = performance.now();
   const started = start(params);
   if (typeof started === "string") return { ...nothing, kind: "not_started", reason: started };
-  const unwatch = registerChild(started);
+  const unwatch = registerChild(started, params.mark);
   const leaveExit = endAtExit(started);
   const leave = (): void => {
     unwatch();

@@ -233,6 +233,7 @@ describe("process targets", () => {
     parent,
     group: null,
     mark,
+    supervisor: null,
     started,
   });
 

@@ -1,39 +1,40 @@
-// Finds and ends every process of a run: by the mark in its environment with the process table of /proc, or with that of
-// `ps` where there is no /proc (macOS).
+// Finds and ends every process of a run: by the mark in its environment, by its parent and its group, and by what the
+// watchdog recorded. The process table is that of /proc, or that of `ps` where there is no /proc (macOS).
 
 import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "./error.ts";
-import { readPs, readPsVariable } from "./ps.ts";
+import { readProcessRecords, recordDirectory, removeStaleRecords } from "./process-records.ts";
+import { readPs, readPsVariables } from "./ps.ts";
 
 /**
  * Ends every process with this mark, or with one below it (`<mark>/…`), and all their descendants. It sends SIGTERM,
  * waits, then sends SIGKILL. It returns when a scan of the whole system finds none of them.
  *
  * Agents' tools open their own sessions and outlive their parents. Process groups and parent links therefore miss some
- * of them; the environment does not. `ps` hides the environment of macOS's own programs, so there the search also
- * follows process groups and what was seen before. This process and its ancestors are never signalled. Throws
- * WORKSPACE_BUSY when a process does not end.
+ * of them; the environment does not. A tool may also clear its environment, and `ps` hides that of macOS's own programs.
+ * The search is therefore the union of all of these, and of what the watchdog recorded. This process and its ancestors
+ * are never signalled. Throws WORKSPACE_BUSY when a process does not end.
  */
 export async function terminateTree(params: EndParams): Promise<EndedTree> {
-  const { mark, variable = MARK_VARIABLE, graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
+  const { mark, by = "mark", graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
   const spared = ancestors();
   const groups = new Set(params.groups);
-  const seen = new Map<number, ProcessTarget>(params.seen);
+  const seen = new Map<number, ProcessTarget>([...recordedTargets(mark), ...(params.seen ?? [])]);
   const found = new Set<string>();
   const reported = new Set<string>();
   let known: ReadonlyMap<number, ProcessEntry> = new Map();
   // Stops a process in the middle of a scan, so that one that forks and exits repeatedly cannot escape to a new pid.
   const hold = (entry: ProcessEntry): void => {
-    if (!spared.has(entry.pid) && isUnder(entry.mark, mark)) send(entry.pid, "SIGSTOP");
+    if (!spared.has(entry.pid) && isUnder(entry[by], mark)) send(entry.pid, "SIGSTOP");
   };
   const began = performance.now();
   for (let round = 0, emptyRounds = 0; ; round += 1) {
     const elapsed = performance.now() - began;
     const isForced = elapsed >= graceMs;
-    const table = readProcessTable({ known, onSight: isForced ? hold : undefined, variable });
+    const table = readProcessTable({ known, onSight: isForced ? hold : undefined });
     if (table === null) return { ended: found.size, supported: false };
-    const targets = findTargets({ processes: table.live, mark, seen, spared, groups });
+    const targets = findTargets({ processes: table.live, mark, by, seen, spared, groups });
     known = unrelatedProcesses(table, targets);
     // A zombie, or a process without an environment, raises a doubt only in the first scan that finds it in that state.
     const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !reported.has(doubt));
@@ -41,11 +42,14 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
     emptyRounds = targets.length === 0 ? emptyRounds + 1 : 0;
     // On a host that forks all the time every scan may raise doubts. Then ENOUGH_SCANS empty scans in a row suffice.
     const isOver = targets.length === 0 && (doubts.length === 0 || emptyRounds === ENOUGH_SCANS);
-    if (isOver) return { ended: found.size, supported: true };
+    if (isOver) {
+      forgetRecords(mark, table.live);
+      return { ended: found.size, supported: true };
+    }
     if (targets.length > 0 && elapsed > graceMs + forceMs) throw stuck(mark, targets);
     // All targets are stopped before any is ended: a script whose command ends first would start its next command.
     const asked = targets.filter(({ entry }) => isForced || !found.has(`${entry.pid} ${entry.started}`));
-    for (const name of isForced ? FORCE : ASK) signalAll(asked, { mark, variable }, name);
+    for (const name of isForced ? FORCE : ASK) signalAll(asked, { mark, by }, name);
     for (const target of targets) seen.set(target.entry.pid, target);
     for (const { entry } of targets) found.add(`${entry.pid} ${entry.started}`);
     await pause(emptyRounds > 0 ? 1 : Math.min(2 ** round, MAX_PAUSE_MS));
@@ -54,16 +58,33 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
 
 interface EndParams {
   readonly mark: string;
-  /** The environment variable that holds the mark; HOLDFAST_MARK by default. */
-  readonly variable?: MarkVariable;
+  /** "supervisor": `mark` is the value of HOLDFAST_SUPERVISOR. Default: that of HOLDFAST_MARK. */
+  readonly by?: MarkField;
   /** Milliseconds between SIGTERM and SIGKILL. */
   readonly graceMs?: number;
   /** Milliseconds of repeated SIGKILL after which terminateTree throws. */
   readonly forceMs?: number;
-  /** Process groups whose members are ours. Only the table of `ps` shows groups. */
+  /** Process groups whose members are ours. */
   readonly groups?: Iterable<number>;
   /** Processes of ours that an earlier look found, by pid. They are ours even if nothing shows it any more. */
   readonly seen?: ReadonlyMap<number, ProcessTarget>;
+}
+
+/** What an earlier supervisor's watchdog recorded for the mark, or for one below it. */
+function recordedTargets(mark: string): readonly (readonly [number, ProcessTarget])[] {
+  const directory = recordDirectory(mark);
+  const recorded = directory === null ? [] : readProcessRecords(directory);
+  return recorded.flatMap(({ pid, started, mark: own }) => {
+    const entry = { pid, parent: 0, group: null, started, mark: null, supervisor: null };
+    return isUnder(own, mark) ? [[pid, { entry, foundBy: "record" }] as const] : [];
+  });
+}
+
+function forgetRecords(mark: string, live: readonly ProcessEntry[]): void {
+  const directory = recordDirectory(mark);
+  if (directory === null) return;
+  const starts = new Map(live.map(({ pid, started }) => [pid, started]));
+  removeStaleRecords(directory, ({ pid, started }) => starts.get(pid) === started);
 }
 
 interface EndedTree {
@@ -90,7 +111,7 @@ function ancestors(): ReadonlySet<number> {
 
 interface Sought {
   readonly mark: string;
-  readonly variable: MarkVariable;
+  readonly by: MarkField;
 }
 
 function signalAll(targets: readonly ProcessTarget[], sought: Sought, name: NodeJS.Signals): void {
@@ -104,12 +125,12 @@ function signalAll(targets: readonly ProcessTarget[], sought: Sought, name: Node
 }
 
 /** Checks the process immediately before each signal, because its pid may be reused between the scan and the signal. */
-function isStill({ entry, foundBy }: ProcessTarget, { mark, variable }: Sought): boolean {
-  const now = readProcess(entry.pid, variable);
+function isStill({ entry, foundBy }: ProcessTarget, { mark, by }: Sought): boolean {
+  const now = readProcess(entry.pid);
   if (now?.started !== entry.started) return false;
   // The same process without a mark has executed another program. One with an unrelated mark is not the process we
   // found.
-  return foundBy !== "mark" || now.mark === null || isUnder(now.mark, mark);
+  return foundBy !== "mark" || now[by] === null || isUnder(now[by], mark);
 }
 
 function send(pid: number, name: NodeJS.Signals): void {
@@ -138,25 +159,26 @@ export interface ProcessTarget {
    * A descendant of a marked process may have dropped the mark (`env -i`) or have another one (a Holdfast inside an
    * agent).
    */
-  readonly foundBy: "mark" | "parent" | "group";
+  readonly foundBy: "mark" | "parent" | "group" | "record";
 }
 
 /** Once found, a process is a target until it is gone, even if its parent dies or its environment changes. */
 export function findTargets(params: {
   readonly processes: readonly ProcessEntry[];
   readonly mark: string;
+  readonly by?: MarkField;
   readonly seen: ReadonlyMap<number, ProcessTarget>;
   readonly spared: ReadonlySet<number>;
   readonly groups?: ReadonlySet<number>;
 }): readonly ProcessTarget[] {
-  const { processes, mark, seen, spared } = params;
+  const { processes, mark, by = "mark", seen, spared } = params;
   const targets = new Map<number, ProcessTarget>();
   const groups = new Set(params.groups);
   for (const entry of processes) {
     if (spared.has(entry.pid)) continue;
     const known = seen.get(entry.pid);
-    if (known?.entry.started === entry.started) targets.set(entry.pid, known);
-    else if (isUnder(entry.mark, mark)) targets.set(entry.pid, { entry, foundBy: "mark" });
+    if (known?.entry.started === entry.started) targets.set(entry.pid, { ...known, entry });
+    else if (isUnder(entry[by], mark)) targets.set(entry.pid, { entry, foundBy: "mark" });
   }
   // A group of ours has only members of ours, also after its leader has ended. That of an ancestor is the terminal's.
   const foreign = new Set(processes.flatMap(({ pid, group }) => (spared.has(pid) && group !== null ? [group] : [])));
@@ -193,7 +215,7 @@ export function unrelatedProcesses(
 export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
-  /** Process group; null from /proc, where the search by mark finds all. */
+  /** Process group; null if its leader is in another pid namespace. */
   readonly group: number | null;
   /**
    * Clock ticks since boot, or the second in which it started (ps). Together with the pid it identifies one process: a
@@ -201,11 +223,12 @@ export interface ProcessEntry {
    */
   readonly started: string;
   /**
-   * HOLDFAST_MARK, or the requested variable, from the environment at the start of the process. null if it is not set
-   * or the process belongs to another user. A program that overwrites its own environment (some databases, for their
-   * title) hides it.
+   * HOLDFAST_MARK from the environment at the start of the process. null if it is not set or the process belongs to
+   * another user. A program that overwrites its own environment (some databases, for their title) hides it.
    */
   readonly mark: string | null;
+  /** HOLDFAST_SUPERVISOR, likewise. */
+  readonly supervisor: string | null;
 }
 
 interface ProcessTable {
@@ -231,18 +254,16 @@ export function readProcessTable(
   params: {
     readonly known?: ReadonlyMap<number, ProcessEntry>;
     readonly onSight?: ((entry: ProcessEntry) => void) | undefined;
-    readonly variable?: MarkVariable;
   } = {},
 ): ProcessTable | null {
-  const { variable = MARK_VARIABLE } = params;
-  if (!hasProc()) return process.platform === "darwin" ? readPsTable(variable) : null;
+  if (!hasProc()) return process.platform === "darwin" ? readPsTable() : null;
   const live: ProcessEntry[] = [];
   const doubts: Doubt[] = [];
   // Newest first: short-lived processes are read soonest after they were listed.
   const pids = readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : []));
   for (const pid of pids.toSorted((a, b) => b - a)) {
     const before = params.known?.get(pid);
-    const { entry, doubt } = before === undefined ? readEntry(pid, variable) : { entry: before, doubt: null };
+    const { entry, doubt } = before === undefined ? readEntry(pid) : { entry: before, doubt: null };
     if (entry !== null && before === undefined) params.onSight?.(entry);
     if (entry !== null) live.push(entry);
     if (doubt !== null) doubts.push({ pid, why: doubt });
@@ -251,27 +272,29 @@ export function readProcessTable(
 }
 
 function hasProc(): boolean {
-  return process.platform === "linux" && readEntry(process.pid, MARK_VARIABLE).entry !== null;
+  return process.platform === "linux" && readEntry(process.pid).entry !== null;
 }
 
 /**
  * The marks are read first, so that a process that starts in between is at least listed. A process may still start
  * another one between the two looks, so the first table of a search is never complete.
  */
-function readPsTable(variable: MarkVariable): ProcessTable | null {
-  const marks = readPsVariable(variable);
-  const listed = marks === null ? null : readPs();
-  if (marks === null || listed === null) return null;
-  const live = listed.flatMap(({ pid, parent, group, state, started }) =>
-    state.startsWith("Z") ? [] : [{ pid, parent, group, started, mark: marks.get(pid) ?? null }],
-  );
+function readPsTable(): ProcessTable | null {
+  const variables = readPsVariables([MARK_VARIABLE, SUPERVISOR_VARIABLE]);
+  const listed = variables === null ? null : readPs();
+  if (variables === null || listed === null) return null;
+  const [marks, supervisors] = variables;
+  const live = listed.flatMap(({ pid, parent, group, state, started }) => {
+    const own = { mark: marks?.get(pid) ?? null, supervisor: supervisors?.get(pid) ?? null };
+    return state.startsWith("Z") ? [] : [{ pid, parent, group, started, ...own }];
+  });
   return { live, doubts: [{ pid: 0, why: "first look" }] };
 }
 
 /** null if the process is gone. A zombie counts as gone: only its parent has not reaped it yet. */
-export function readProcess(pid: number, variable: MarkVariable = MARK_VARIABLE): ProcessEntry | null {
-  if (process.platform !== "darwin") return readEntry(pid, variable).entry;
-  return readPsTable(variable)?.live.find((entry) => entry.pid === pid) ?? null;
+export function readProcess(pid: number): ProcessEntry | null {
+  if (process.platform !== "darwin") return readEntry(pid).entry;
+  return readPsTable()?.live.find((entry) => entry.pid === pid) ?? null;
 }
 
 /** Names the run and the step that a process works for. */
@@ -281,14 +304,11 @@ export const MARK_VARIABLE = "HOLDFAST_MARK";
  * mark.
  */
 export const SUPERVISOR_VARIABLE = "HOLDFAST_SUPERVISOR";
-type MarkVariable = typeof MARK_VARIABLE | typeof SUPERVISOR_VARIABLE;
+type MarkField = "mark" | "supervisor";
 /** Parent of the kernel's own threads, which never have an environment. */
 const KERNEL_THREADS = 2;
 
-function readEntry(
-  pid: number,
-  variable: MarkVariable,
-): { readonly entry: ProcessEntry | null; readonly doubt: string | null } {
+function readEntry(pid: number): { readonly entry: ProcessEntry | null; readonly doubt: string | null } {
   const stat = readQuietly(`/proc/${pid}/stat`);
   // The process name is in brackets and may itself contain spaces and brackets.
   const [state, parent, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -296,7 +316,14 @@ function readEntry(
   if (started === undefined) return { entry: null, doubt: "vanished" };
   if (state === "Z" || state === "X") return { entry: null, doubt: `ended ${started}` };
   const environment = readQuietly(`/proc/${pid}/environ`);
-  const entry = { pid, parent: Number(parent), group: null, started, mark: markIn(environment, `${variable}=`) };
+  const entry = {
+    pid,
+    parent: Number(parent),
+    group: Number(rest[0]) > 0 ? Number(rest[0]) : null,
+    started,
+    mark: markIn(environment, `${MARK_VARIABLE}=`),
+    supervisor: markIn(environment, `${SUPERVISOR_VARIABLE}=`),
+  };
   const isKernel = pid === KERNEL_THREADS || entry.parent === KERNEL_THREADS;
   return { entry, doubt: environment === "" && !isKernel ? `blank ${started}` : null };
 }

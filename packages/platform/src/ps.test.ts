@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parsePsTable, parsePsVariable, readPs, readPsVariable } from "./ps.ts";
+import { parsePsTable, parsePsVariable, readPs, readPsVariables } from "./ps.ts";
 
 test("lines of BSD and of procps are read; a line of another shape is not guessed", () => {
   const table = [
@@ -66,5 +66,5 @@ test("the mark in an environment is the last one in the line; other words and ot
 });
 
 test.skipIf(!hasPs)("the environment of a running program is found (needs ps)", () => {
-  expect(readPsVariable("PATH")?.get(process.pid)).toBe(process.env["PATH"]);
+  expect(readPsVariables(["PATH"])?.[0]?.get(process.pid)).toBe(process.env["PATH"]);
 });

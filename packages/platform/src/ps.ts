@@ -54,10 +54,10 @@ export function parsePsVariable(text: string, variable: string): ReadonlyMap<num
   return found;
 }
 
-/** null: `ps` failed or did not answer in time. */
-export function readPsVariable(variable: string): ReadonlyMap<number, string> | null {
+/** One map for each variable, from one look. null: `ps` failed or did not answer in time. */
+export function readPsVariables(variables: readonly string[]): readonly ReadonlyMap<number, string>[] | null {
   const text = run("ps", ["axeww", "-o", "pid=,command="]);
-  return text === null ? null : parsePsVariable(text, variable);
+  return text === null ? null : variables.map((variable) => parsePsVariable(text, variable));
 }
 
 /** Random for each boot; "" if it cannot be read. kern.boottime would change with every correction of the clock. */

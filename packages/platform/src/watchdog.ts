@@ -6,6 +6,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { basename, extname } from "node:path";
 import { randomId } from "./identity.ts";
+import { recordDirectory } from "./process-records.ts";
 import { SUPERVISOR_VARIABLE } from "./process-tree.ts";
 
 /**
@@ -18,21 +19,38 @@ export function watchdogEnvironment(): Readonly<Record<string, string>> {
 }
 
 /**
- * Registers a process group for systems without /proc, where nothing else can be found. Returns a function to call when
- * the child has ended.
+ * Registers a child and its process group. Until it has ended, the watchdog records the child's descendants in the store
+ * that the mark belongs to. Returns a function to call when the child and its descendants have ended.
  */
-export function registerChild({ pid }: ChildProcess): () => void {
+export function registerChild({ pid }: ChildProcess, mark: string): () => void {
   if (pid === undefined) return () => undefined;
-  groups.add(pid);
-  running?.stdin?.write(`+${pid}\n`);
+  const child = { pid, mark, records: recordDirectory(mark) };
+  children.set(pid, child);
+  tell(running, { started: child });
   return () => {
-    groups.delete(pid);
-    running?.stdin?.write(`-${pid}\n`);
+    children.delete(pid);
+    tell(running, { ended: pid });
   };
 }
 
+/** A child as the watchdog knows it. */
+export interface WatchedChild {
+  /** Also the id of its process group. */
+  readonly pid: number;
+  readonly mark: string;
+  /** Where its descendants are recorded; null: nowhere. */
+  readonly records: string | null;
+}
+
+/** One line of the watchdog's input. */
+export type WatchdogInput = { readonly started: WatchedChild } | { readonly ended: number };
+
+function tell(watchdog: ChildProcess | null, input: WatchdogInput): void {
+  watchdog?.stdin?.write(`${JSON.stringify(input)}\n`);
+}
+
 const SUPERVISOR = randomId();
-const groups = new Set<number>();
+const children = new Map<number, WatchedChild>();
 let running: ChildProcess | null = null;
 let restarts = 0;
 /** Limits the restarts of a watchdog that keeps exiting. */
@@ -51,7 +69,7 @@ function start(): ChildProcess | null {
     child.on("error", () => forget(child));
     child.once("exit", () => {
       forget(child);
-      if (groups.size === 0 || restarts === MAX_RESTARTS) return;
+      if (children.size === 0 || restarts === MAX_RESTARTS) return;
       restarts += 1;
       running ??= start();
     });
@@ -59,7 +77,7 @@ function start(): ChildProcess | null {
     // The watchdog must not keep this process alive.
     child.unref();
     if ("unref" in child.stdin && typeof child.stdin.unref === "function") child.stdin.unref();
-    for (const pid of groups) child.stdin.write(`+${pid}\n`);
+    for (const one of children.values()) tell(child, { started: one });
     return child;
   } catch {
     return null;

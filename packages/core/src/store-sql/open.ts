@@ -5,11 +5,12 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { unsafeFileSystem } from "@holdfast/platform/file-system";
 import { makeDurableDirectory, syncDirectory } from "@holdfast/platform/files";
 import { type ProcessIdentity, isSameKernel, processIdentity, randomId } from "@holdfast/platform/identity";
+import { keepProcessRecords } from "@holdfast/platform/process-records";
 import { checkArgument } from "../options.ts";
 import type { Store } from "../store.ts";
 import type { Driver, ReadTransaction } from "./driver.ts";
 import { openHighWaterMark } from "./high-water.ts";
-import { openToken } from "./leases.ts";
+import { lockDirectory, openToken } from "./leases.ts";
 import { cutError, findCuts } from "./read.ts";
 import { SQLITE, checkSchema, createTables, getMeta } from "./schema.ts";
 import {
@@ -85,6 +86,7 @@ export async function openSqliteStore(params: OpenSqliteParams): Promise<Store> 
 
 function storeOn(driver: Driver, access: "write" | "read", id: string, params: OpenSqliteParams): Store {
   const { identity = processIdentity() } = params;
+  if (access === "write") keepProcessRecords(id, lockDirectory(driver.location));
   return createSqlStore({
     driver,
     id,

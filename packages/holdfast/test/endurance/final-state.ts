@@ -86,12 +86,32 @@ export async function readFinalState(scene: Scene): Promise<FinalState> {
 }
 
 /** Steps that are recorded as finished, `<stage attempt>/<step>`: they must never be repeated. */
-export async function finishedSteps(scene: Scene): Promise<readonly string[]> {
+async function finishedSteps(scene: Scene): Promise<readonly string[]> {
   const found = await lookIntoStore(scene, async (store) => {
     const run = await store.getRun(RUN);
     return run === undefined ? [] : finishedIn(await Array.fromAsync(store.readJournal({ run: RUN })));
   });
   return found ?? [];
+}
+
+/**
+ * What a resume finds: the steps of `finishedSteps`, and calls that ended well but are not recorded yet. Holdfast adopts the stored answer of
+ * such a call instead of paying for it again.
+ */
+export async function stepsAtEnd(scene: Scene): Promise<{
+  readonly finished: readonly string[];
+  readonly answered: readonly string[];
+  readonly calls: readonly string[];
+}> {
+  const folder = join(scene.clone, ".git/holdfast/logs", RUN);
+  const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith(".answer"));
+  const answered: string[] = [];
+  for (const name of names) {
+    const [, attempt, step] = /^(\d+)-([a-z]+)\.answer$/.exec(name) ?? [];
+    const { ended } = JSON.parse(await readFile(join(folder, name), "utf8"));
+    if (step !== undefined && ended?.outcome?.kind === "completed") answered.push(`${attempt}/${step}`);
+  }
+  return { finished: await finishedSteps(scene), answered, calls: await scene.calls() };
 }
 
 /** Processes of a scene's runs that live on. */

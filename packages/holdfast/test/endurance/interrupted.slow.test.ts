@@ -8,7 +8,7 @@ import { type Scene, buildWorker, prepareScene } from "./scene.ts";
 import { judge } from "./judge.ts";
 import { SCENARIOS } from "./scenarios.ts";
 import { inScene } from "./in-scene.ts";
-import { type FinalState, finishedSteps, orphans, readFinalState } from "./final-state.ts";
+import { type FinalState, orphans, readFinalState, stepsAtEnd } from "./final-state.ts";
 
 const seed = suiteSeed();
 const INSTANTS = isFullRun() ? 50 : 3;
@@ -78,7 +78,7 @@ async function interrupt(
   if (status !== 130 && !early) problems.push(`exit ${status ?? by}: ${stdout}${stderr}`);
   const resume = /Continue with: holdfast (resume issue-1)/.exec(stdout)?.[1];
   if (resume === undefined && instant.line > 0) problems.push(`no resume command is printed: ${stdout}${stderr}`);
-  const began = { finished: await finishedSteps(scene), calls: await scene.calls() };
+  const began = await stepsAtEnd(scene);
   problems.push(...(await orphans(scene)));
   const args = resume?.split(" ") ?? ["run", "1", "--resume", "--agent", scene.agent];
   const done = await startCommand(command, scene, ...args).ended;

@@ -3,7 +3,11 @@ import type { FinalState } from "./final-state.ts";
 
 /** What happened around a kill, besides the final result. */
 export interface Story {
-  readonly before: { readonly finished: readonly string[]; readonly calls: readonly string[] };
+  readonly before: {
+    readonly finished: readonly string[];
+    readonly answered: readonly string[];
+    readonly calls: readonly string[];
+  };
   readonly end: FinalState;
 }
 
@@ -55,8 +59,9 @@ export function judgeCalm(scenario: Scenario, calm: FinalState): readonly string
 
 /** An agent that was at work when its run died works again; none whose answer was written down does. */
 function judgeCalls(calm: FinalState, { before, end }: Story): readonly string[] {
-  const again = end.calls.slice(before.calls.length).filter((call) => before.finished.includes(stepOf(call)));
-  const lost = before.calls.filter((call) => !before.finished.includes(stepOf(call)));
+  const kept = new Set([...before.finished, ...before.answered]);
+  const again = end.calls.slice(before.calls.length).filter((call) => kept.has(stepOf(call)));
+  const lost = before.calls.filter((call) => !kept.has(stepOf(call)));
   const expected = [...calm.calls, ...lost].map(stepOf).toSorted();
   const called = end.calls.map(stepOf).toSorted();
   return [

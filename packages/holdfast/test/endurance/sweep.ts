@@ -4,7 +4,7 @@ import { inScene } from "./in-scene.ts";
 import { judge, judgeCalm } from "./judge.ts";
 import { runWorker } from "./run-worker.ts";
 import type { Leg, Scenario } from "./scenarios.ts";
-import { finishedSteps, readFinalState } from "./final-state.ts";
+import { readFinalState, stepsAtEnd } from "./final-state.ts";
 import type { FinalState } from "./final-state.ts";
 import type { PassedPoint } from "./worker.ts";
 
@@ -86,7 +86,7 @@ async function endure(
   for (const leg of scenario.legs.slice(0, kill.leg)) problems.push(...(await expectEnd(scene, program, leg)));
   const death = await runWorker(scene, program, died, kill.point);
   if (death.kind !== "killed") return [...problems, `it did not die: ${JSON.stringify(death)}`];
-  const before = { finished: await finishedSteps(scene), calls: await scene.calls() };
+  const before = await stepsAtEnd(scene);
   for (const leg of [died, ...rest]) problems.push(...(await expectEnd(scene, program, leg)));
   if (problems.length > 0) return problems;
   return judge(calm.final, { before, end: await readFinalState(scene) }, scenario);

@@ -43,7 +43,7 @@ test("two runs of one issue at once: one works, the other names the holder and e
         const [winner, loser] = ended[0]?.status === 0 ? [first, second] : [second, first];
         const { stderr } = await loser.ended;
         expect(stderr, where).toMatch(new RegExp(`(?:pid|process) ${winner.pid} on ${hostname()}`));
-        const untouched = { finished: [], calls: [] };
+        const untouched = { finished: [], answered: [], calls: [] };
         expect(judge(calm, { before: untouched, end: await readFinalState(scene) }), where).toEqual([]);
       });
     }
