@@ -17,6 +17,7 @@ import type { CallRecorder } from "./recorded-calls.ts";
 import type { RetentionPolicy } from "./retention.ts";
 import type { Run } from "./run.ts";
 import type { Store } from "./store.ts";
+import { type Toolchain, readPrograms } from "./toolchain.ts";
 import type { Branches } from "./branch.ts";
 import type { SnapshotParams, SnapshotRef, Workspace, Workspaces, WorktreeInfo } from "./workspace.ts";
 
@@ -89,6 +90,8 @@ export interface Adapters extends CoreAdapters {
   readonly refuseCall?: (call: { readonly agent: string; readonly worktree: string }) => Promise<string | null>;
   /** What makes a fresh worktree usable. Absent: a run uses its worktrees as git makes them. */
   readonly worktreeSetup?: WorktreeSetup;
+  /** Versions of the agents that this process has checked, by name. Absent: none are known. */
+  readonly agentVersions?: () => Readonly<Record<string, string>>;
   /** null: no forge is configured, and none could be detected from the remote. */
   readonly forge: Forge | null;
   readonly branches: Branches;
@@ -105,6 +108,14 @@ export interface Adapters extends CoreAdapters {
   readonly checksState?: boolean;
   /** Waits, or rejects with the signal's reason. Injected so that tests do not wait. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** The programs that a run uses now, in the form in which checkpoints record them. Starts no process. */
+export function currentPrograms(
+  { worktreeSetup, agentVersions }: Pick<Adapters, "worktreeSetup" | "agentVersions">,
+  before?: Toolchain,
+): Toolchain {
+  return readPrograms({ commands: worktreeSetup?.commands ?? [], agents: agentVersions?.() ?? {} }, before);
 }
 
 /** What the user configured for fresh worktrees (`workspace` in the config). */

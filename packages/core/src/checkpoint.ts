@@ -28,6 +28,8 @@ import {
   callErrorsShape,
 } from "./position.ts";
 
+import type { Toolchain } from "./toolchain.ts";
+
 /** `<run>@<sequence>`. It is unique in a store and derivable, so no index is needed to find it. */
 export type CheckpointId = `${string}@${number}`;
 
@@ -48,6 +50,8 @@ export interface Planes<V extends object = JsonObject> {
   readonly config: ExecutionConfig;
   /** Stored verbatim: team, messages, knowledge, reflection, and other fields of an imported document. */
   readonly extensions: JsonObject;
+  /** Absent in checkpoints that no execution took, and in those of older versions. */
+  readonly toolchain?: Toolchain;
 }
 
 /** The planes of a run that has done nothing yet. A library user's first save is merged over them. */

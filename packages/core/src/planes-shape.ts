@@ -27,6 +27,7 @@ import {
   text,
 } from "./json.ts";
 import type { Position } from "./position.ts";
+import { toolchainShape } from "./toolchain.ts";
 
 /** STORE_CORRUPT with the path of what is wrong. Unknown fields are kept. */
 export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
@@ -111,4 +112,5 @@ const planes: Shape<Planes> = object<Planes>({
   inputs,
   config,
   extensions: jsonObject,
+  toolchain: optional(toolchainShape),
 });

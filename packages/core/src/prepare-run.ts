@@ -2,7 +2,7 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { unseenText } from "./commands.ts";
-import { type Adapters, runMark, snapshotParams } from "./adapters.ts";
+import { type Adapters, currentPrograms, runMark, snapshotParams } from "./adapters.ts";
 import { answerFile, readResult } from "./agent-log.ts";
 import { RESOURCES, exceeded } from "./budget.ts";
 import type { Checkpoint } from "./checkpoint.ts";
@@ -20,6 +20,7 @@ import { eventsOf, movedEntry } from "./stage-state.ts";
 import { movedBranch } from "./step.ts";
 import { continuedEntry } from "./waiting.ts";
 import { type RunState, sameFiles } from "./state.ts";
+import { type Toolchain, compareToolchains, differencesText } from "./toolchain.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -67,6 +68,7 @@ export async function prepareRun<S extends object>(params: {
   const hasSteps = Object.keys(stageAttempt.steps).length > 0;
   runSession.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
   for (const note of [unseen, cleared]) if (note !== null) await emitNote(runSession, note);
+  await reportToolchain(runSession, newest.planes.toolchain);
   await recoverFiles(runSession, {
     fellBack,
     unfinished: summary.unfinishedRestore !== null,
@@ -76,6 +78,16 @@ export async function prepareRun<S extends object>(params: {
   await sweepSideWorktrees(runSession, { ended: false });
   if (summary.state.kind !== "active") await runSession.append(continuedEntry({}));
   return runSession;
+}
+
+/** Names the programs that differ from those of the checkpoint: they may be why something behaves differently now. */
+async function reportToolchain(runSession: RunSession, before: Toolchain | undefined): Promise<void> {
+  if (before === undefined) return;
+  const now = currentPrograms(runSession.adapters, before);
+  const differences = compareToolchains(before, now);
+  // The next checkpoint holds what is here now, so that each difference is reported once.
+  runSession.toolchain = now;
+  if (differences.length > 0) await emitNote(runSession, differencesText(differences));
 }
 
 /** Needed only if steps were in flight or amounts were reserved when the last process died. */

@@ -2,7 +2,8 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { type SetupFacts, compareFacts, readFacts, whySetUp } from "./prepare-worktree.ts";
+import { whySetUp } from "./prepare-worktree.ts";
+import { type SetupFacts, compareFacts, compareToolchains, readFacts } from "./toolchain.ts";
 
 const FACTS: SetupFacts = { commands: ["npm ci"], lockfiles: { "package-lock.json": "a" }, node: "22.1.0" };
 
@@ -47,4 +48,21 @@ test("lockfiles count at the root and in packages; a manifest only where no lock
   }
   const { lockfiles } = readFacts(root, []);
   expect(Object.keys(lockfiles).toSorted()).toEqual(["api/go.sum", "package-lock.json", "tool/Cargo.toml"]);
+});
+
+test("programs of another version are named; what is unknown on one side is not", () => {
+  const before = {
+    lockfiles: { "go.sum": "a" },
+    setup: "a",
+    node: "22.1.0",
+    git: "2.43.0",
+    agents: { claude: "2.0.1", pi: "1" },
+  };
+  const now = { lockfiles: {}, setup: null, node: "24.2.0", git: null, agents: { claude: "2.1.0", codex: "3" } };
+  expect(compareToolchains(before, now)).toEqual(["Node 22.1.0 → 24.2.0", "claude 2.0.1 → 2.1.0"]);
+  expect(compareToolchains(before, { ...before, git: "2.44.0", setup: "b" })).toEqual([
+    "git 2.43.0 → 2.44.0",
+    "the set-up commands changed",
+  ]);
+  expect(compareToolchains(before, before)).toEqual([]);
 });

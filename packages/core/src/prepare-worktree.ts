@@ -1,27 +1,20 @@
 // Makes a worktree of a run usable before agents and gates work in it: runs the user's set-up commands if lockfiles, commands or Node
 // differ from the last successful set-up there, or if something that it made is gone. Before that it copies the files that the user named.
 
-import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileKind, readRegularFile, writeDurable } from "@holdfast/platform/files";
-import { NO_WORKTREE, WORKTREE, type WorktreeSetup } from "./adapters.ts";
+import { type Adapters, NO_WORKTREE, WORKTREE, type WorktreeSetup, currentPrograms, runMark } from "./adapters.ts";
+import type { Checkpoint, Planes } from "./checkpoint.ts";
 import { commandEnding, lastLines } from "./commands.ts";
 import { copyIgnoredFiles } from "./copy-files.ts";
-import { type TypeOf, dictionary, list, nullable, object, parseJsonAs, sha256, text } from "./json.ts";
-import { emitNote } from "./run-session.ts";
+import { type TypeOf, dictionary, list, nullable, object, parseJsonAs, text } from "./json.ts";
+import type { Lease } from "./lease.ts";
+import type { Run } from "./run.ts";
+import { type RunSession, emitNote } from "./run-session.ts";
 import type { StageExecution } from "./step.ts";
+import { FACTS_SHAPE, type SetupFacts, compareFacts, listEntries, readFacts } from "./toolchain.ts";
 import { startWaiting } from "./waiting.ts";
 import type { Workspace } from "./workspace.ts";
-
-const FACTS_SHAPE = object({
-  commands: list(text),
-  /** Digests by path. */
-  lockfiles: dictionary(text),
-  /** Version of Node, without the `v`. */
-  node: text,
-});
-/** What a set-up depends on. */
-export type SetupFacts = TypeOf<typeof FACTS_SHAPE>;
 
 const RECORD_SHAPE = object({
   /** null: a set-up began and did not succeed. */
@@ -52,52 +45,117 @@ export function whySetUp(params: {
   return reasons.length === 0 ? null : reasons;
 }
 
-/** The differences, in the order in which a user would look for them. */
-export function compareFacts(before: SetupFacts, now: SetupFacts): readonly string[] {
-  const paths = [...new Set([...Object.keys(before.lockfiles), ...Object.keys(now.lockfiles)])].toSorted();
-  const lockfiles = paths.flatMap((path) => {
-    const [was, is] = [before.lockfiles[path], now.lockfiles[path]];
-    if (was === is) return [];
-    return [`${path} ${was === undefined ? "is new" : is === undefined ? "is gone" : "changed"}`];
-  });
-  return [
-    ...lockfiles,
-    ...(JSON.stringify(before.commands) === JSON.stringify(now.commands) ? [] : ["the set-up commands changed"]),
-    ...(before.node === now.node ? [] : [`Node ${before.node} → ${now.node}`]),
-  ];
-}
-
 /**
  * Sets the worktree up if it needs it. Agent calls and gates call this first, also in side worktrees. If a command fails, the run waits
  * for the user. A worktree of the user is left alone.
  */
 export async function prepareWorktree(execution: StageExecution, workspace: Workspace | undefined): Promise<void> {
-  const { runSession } = execution;
-  const { worktreeSetup: setup } = runSession.adapters;
-  if (setup === undefined || workspace === undefined || isUsers(execution, workspace)) return;
-  execution.check();
-  // Parallel calls share the worktree, and one set-up at a time is enough for the machine.
-  const failure = await execution.busy(() => execution.inTurn(() => setUp(execution, workspace, setup)));
-  if (failure !== null) await startWaiting(execution, { for: "you", reason: failure, until: null });
+  const { runSession, mark } = execution;
+  const { adapters, run, attempt, halt } = runSession;
+  const { worktreeSetup: setup } = adapters;
+  if (workspace === undefined) return;
+  const isOwn = workspace.root === runSession.workspace?.root;
+  if (setup !== undefined && !(isOwn && isUsers(run))) {
+    execution.check();
+    const host: SetupHost = {
+      adapters,
+      run: run.id,
+      stageAttempt: attempt.number,
+      mark: mark + STEP,
+      signal: halt.signal,
+      check: () => halt.check(),
+      note: (text, output) => emitNote(runSession, text, output),
+      tell: (event) => runSession.tell(event),
+    };
+    // Parallel calls share the worktree, and one set-up at a time is enough for the machine.
+    const failure = await execution.busy(() => execution.inTurn(() => setUp(host, workspace, setup)));
+    if (failure !== null) await startWaiting(execution, { for: "you", reason: failure, until: null });
+  }
+  if (isOwn) {
+    const { lockfiles } = readFacts(workspace.root, []);
+    runSession.toolchain = { ...currentPrograms(adapters, runSession.toolchain), lockfiles };
+  }
 }
 
 /** Whether the run works in a worktree that the user made, with the user's own dependencies in it. */
-function isUsers({ runSession }: StageExecution, workspace: Workspace): boolean {
-  const label = runSession.run.labels[WORKTREE];
-  return label !== undefined && label !== NO_WORKTREE && workspace.root === runSession.workspace?.root;
+function isUsers({ labels }: Pick<Run, "labels">): boolean {
+  const label = labels[WORKTREE];
+  return label !== undefined && label !== NO_WORKTREE;
+}
+
+/** Whether the worktree was set up, or was when these planes were saved. A worktree of the user never is. */
+export function isSetUp(workspace: Workspace, { toolchain }: Planes): boolean {
+  return (toolchain?.setup ?? null) !== null || readRecord(recordFile(workspace)) !== null;
+}
+
+/** null: no set-up was needed. */
+export type SetupOutcome = { readonly kind: "done" | "failed"; readonly text: string } | null;
+
+/**
+ * Sets the run's worktree up after a restore, if what the set-up depends on differs now. The caller holds the lease. After a kill, or if a
+ * command fails, the next agent call or gate of the run repeats the set-up.
+ */
+export async function setUpRestored(params: {
+  readonly adapters: Adapters;
+  readonly run: Run;
+  readonly lease: Lease;
+  readonly workspace: Workspace;
+  /** The newest checkpoint. */
+  readonly saved: Checkpoint;
+  readonly signal: AbortSignal;
+  readonly listen: (note: { readonly text: string; readonly output?: readonly string[] }) => void;
+}): Promise<SetupOutcome> {
+  const { adapters, run, lease, workspace, saved, signal, listen } = params;
+  const { worktreeSetup: setup } = adapters;
+  if (setup === undefined || isUsers(run)) return null;
+  const { number } = saved.planes.position.stageAttempt;
+  const notes: string[] = [];
+  const failure = await setUp(
+    {
+      adapters,
+      run: run.id,
+      stageAttempt: number,
+      mark: `${runMark(adapters, run.id)}/${number}/${STEP}`,
+      signal,
+      check: () => signal.throwIfAborted(),
+      async note(text, output) {
+        const body = output === undefined ? { text } : { text, output };
+        await adapters.store.commit({ lease, entries: [{ kind: "note", body }] });
+        notes.push(text);
+        if (output !== undefined) listen(body);
+      },
+      tell: (event) => {
+        if (event.kind === "step_started") listen({ text: `Setting up the worktree: ${setup.commands.join(" && ")}` });
+      },
+    },
+    workspace,
+    setup,
+  );
+  if (failure !== null) return { kind: "failed", text: failure };
+  return notes.length === 0 ? null : { kind: "done", text: notes.join(". ") };
+}
+
+/** What a set-up needs of the process that runs it. */
+interface SetupHost {
+  readonly adapters: Pick<Adapters, "commands" | "logs" | "outputs" | "projectRoot">;
+  readonly run: string;
+  readonly stageAttempt: number;
+  /** Mark of the processes that it starts. */
+  readonly mark: string;
+  readonly signal: AbortSignal;
+  /** Throws if the work is to stop. */
+  check(): void;
+  note(text: string, output?: readonly string[]): Promise<void>;
+  tell(event: Parameters<RunSession["tell"]>[0]): void;
 }
 
 const NO_RECORD: SetupRecord = { facts: null, before: [], made: [], copied: {}, reported: [] };
 
 /** The reason for the user if a command failed; null: the worktree is ready. */
-async function setUp(
-  execution: StageExecution,
-  workspace: Workspace,
-  { commands, copy }: WorktreeSetup,
-): Promise<string | null> {
-  const file = join(workspace.privateDirectory, RECORD_FILE);
-  const record = await copyFiles(execution, workspace, { copy, file, record: readRecord(file) });
-  return await runCommands(execution, workspace, { commands, file, record });
+async function setUp(host: SetupHost, workspace: Workspace, { commands, copy }: WorktreeSetup): Promise<string | null> {
+  const file = recordFile(workspace);
+  const record = await copyFiles(host, workspace, { copy, file, record: readRecord(file) });
+  return await runCommands(host, workspace, { commands, file, record });
 }
 
 interface RecordFile {
@@ -107,20 +165,19 @@ interface RecordFile {
 }
 
 async function copyFiles(
-  { runSession }: StageExecution,
+  { adapters, note }: SetupHost,
   workspace: Workspace,
   { copy, file, record }: RecordFile & { readonly copy: readonly string[] },
 ): Promise<SetupRecord | null> {
   if (copy.length === 0) return record;
-  const { adapters } = runSession;
   const from = await adapters.projectRoot();
   if (from === workspace.root) return record;
   const { reported, copied: before } = record ?? NO_RECORD;
   const outputs = adapters.outputs(workspace.root);
   const { copied, written, problems } = await copyIgnoredFiles({ from, workspace, outputs, patterns: copy, before });
-  if (written.length > 0) await emitNote(runSession, `Copied from ${from}: ${written.join(", ")}`);
+  if (written.length > 0) await note(`Copied from ${from}: ${written.join(", ")}`);
   const news = problems.filter((problem) => !reported.includes(problem));
-  for (const problem of news) await emitNote(runSession, problem);
+  for (const problem of news) await note(problem);
   if (written.length === 0 && news.length === 0) return record;
   const next = { ...(record ?? { ...NO_RECORD, before: listEntries(workspace.root) }), copied, reported: problems };
   writeRecord(file, next);
@@ -128,11 +185,10 @@ async function copyFiles(
 }
 
 async function runCommands(
-  execution: StageExecution,
+  host: SetupHost,
   workspace: Workspace,
   { commands, file, record }: RecordFile & { readonly commands: readonly string[] },
 ): Promise<string | null> {
-  const { runSession } = execution;
   const { root } = workspace;
   const missing = (record?.made ?? []).filter((path) => fileKind(join(root, path)) === "absent");
   const why = whySetUp({ record, facts: readFacts(root, commands), missing });
@@ -143,52 +199,49 @@ async function runCommands(
   const kept = { ...(record ?? NO_RECORD), before };
   // Without this record, a process that resumes after a kill would take half-made directories for the repository's own.
   writeRecord(file, { ...kept, facts: null });
-  runSession.tell({ kind: "step_started", step: STEP, title: "setting up the worktree" });
+  host.tell({ kind: "step_started", step: STEP, title: "setting up the worktree" });
   for (const command of commands) {
-    const failure = await runCommand(execution, root, command);
+    const failure = await runCommand(host, root, command);
     if (failure !== null) return failure;
   }
   const had = new Set(before);
   const made = listEntries(root).filter((path) => !had.has(path));
-  const shown = await hideDependencies(execution, workspace, made);
+  const shown = await hideDependencies(host, workspace, made);
   // A set-up may write its own lockfile, so the facts are read again.
   writeRecord(file, { ...kept, facts: readFacts(root, commands), made });
   const again = why.length === 0 ? "" : ` again (${why.join("; ")})`;
-  await emitNote(runSession, `Set up the worktree${again}: ${commands.join(" && ")}`);
+  await host.note(`Set up the worktree${again}: ${commands.join(" && ")}`);
   if (shown.length > 0)
-    await emitNote(
-      runSession,
+    await host.note(
       `Set-up made ${shown.join(", ")}, which git does not ignore: commits of this run would contain it. Add it to .gitignore.`,
     );
-  runSession.tell({ kind: "step_finished", step: STEP, replayed: false });
+  host.tell({ kind: "step_finished", step: STEP, replayed: false });
   return null;
 }
 
 const STEP = "set-up";
-const RECORD_FILE = "set-up.json";
 const TIMEOUT_MS = 30 * 60_000;
 
-async function runCommand(execution: StageExecution, root: string, command: string): Promise<string | null> {
-  const { runSession } = execution;
-  const { adapters, run, attempt, halt } = runSession;
-  const log = adapters.logs.open({ run: run.id, stageAttempt: attempt.number, step: STEP });
+async function runCommand(host: SetupHost, root: string, command: string): Promise<string | null> {
+  const { adapters, run, stageAttempt, mark, signal } = host;
+  const log = adapters.logs.open({ run, stageAttempt, step: STEP });
   log.append(`$ ${command}`);
   const result = await adapters.commands.run({
     command,
     cwd: root,
-    mark: execution.mark + STEP,
+    mark,
     timeoutMs: TIMEOUT_MS,
-    signal: halt.signal,
+    signal,
     onLine: (line) => log.append(line),
     unrecorded: true,
   });
   await log.close();
   // An interrupted command has not failed: the next process runs it again.
-  halt.check();
+  host.check();
   if (result.kind === "exited" && result.code === 0) return null;
   const reason = `Set-up of the worktree ${commandEnding(result)}: ${command}`;
-  await emitNote(runSession, reason, lastLines(result.output));
-  return `${reason}. Whole output: holdfast output ${run.id} --step ${STEP}. The command is workspace.setup in the config`;
+  await host.note(reason, lastLines(result.output));
+  return `${reason}. Whole output: holdfast output ${run} --step ${STEP}. The command is workspace.setup in the config`;
 }
 
 /** Directories of dependencies that no commit should contain. */
@@ -196,97 +249,27 @@ const DEPENDENCIES: ReadonlySet<string> = new Set(["node_modules", ".venv"]);
 
 /** Hides directories of dependencies that git does not ignore; returns the other paths that it does not ignore. */
 async function hideDependencies(
-  { runSession }: StageExecution,
+  { adapters }: SetupHost,
   workspace: Workspace,
   made: readonly string[],
 ): Promise<readonly string[]> {
   const shown = await workspace.notIgnored(made);
   const isHidden = (path: string): boolean =>
     DEPENDENCIES.has(path.split("/").at(-1) ?? "") && fileKind(join(workspace.root, path)) === "directory";
-  const outputs = runSession.adapters.outputs(workspace.root);
+  const outputs = adapters.outputs(workspace.root);
   for (const path of shown.filter(isHidden)) await outputs.hide(path);
   return shown.filter((path) => !isHidden(path));
 }
 
-export function readFacts(root: string, commands: readonly string[]): SetupFacts {
-  const paths = folders(root).flatMap((folder) => {
-    const isThere = (name: string): boolean => fileKind(join(root, folder, name)) === "file";
-    const found = LOCKFILES.filter(isThere);
-    // Without a lockfile here or at the root, the manifest is all that names the dependencies.
-    const isLocked = (lock: string): boolean => found.includes(lock) || fileKind(join(root, lock)) === "file";
-    const manifests = MANIFESTS.filter(({ name, locks }) => isThere(name) && !locks.some(isLocked));
-    return [...found, ...manifests.map(({ name }) => name)].map((name) => join(folder, name));
-  });
-  const digests = paths.flatMap((path) => {
-    const file = readRegularFile({ path: join(root, path), maxBytes: MAX_LOCKFILE_BYTES });
-    return file.kind === "read" ? [[path, sha256(file.bytes).slice(0, 16)] as const] : [];
-  });
-  return { commands, lockfiles: Object.fromEntries(digests), node: process.versions.node };
-}
+const MAX_RECORD_BYTES = 16 * 1024 * 1024;
 
-const JS_LOCKS = ["package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb"];
-const PYTHON_LOCKS = ["uv.lock", "poetry.lock", "Pipfile.lock", "requirements.txt"];
-const LOCKFILES: readonly string[] = [
-  ...JS_LOCKS,
-  ...PYTHON_LOCKS,
-  ".gitmodules",
-  "Cargo.lock",
-  "go.sum",
-  "Gemfile.lock",
-  "composer.lock",
-];
-const MANIFESTS: readonly { readonly name: string; readonly locks: readonly string[] }[] = [
-  { name: "package.json", locks: JS_LOCKS },
-  { name: "pyproject.toml", locks: PYTHON_LOCKS },
-  { name: "Cargo.toml", locks: ["Cargo.lock"] },
-  { name: "go.mod", locks: ["go.sum"] },
-];
-const MAX_LOCKFILE_BYTES = 64 * 1024 * 1024;
-
-/** The root ("") and the folders down to two levels below it: where a repository with several packages has its lockfiles. */
-function folders(root: string): readonly string[] {
-  const found = [""];
-  for (let at = 0; at < found.length && found.length < MAX_FOLDERS; at += 1) {
-    const folder = found[at] ?? "";
-    if (folder.split("/").length === 2) continue;
-    found.push(...subfolders(root, folder));
-  }
-  return found.slice(0, MAX_FOLDERS);
-}
-
-const MAX_FOLDERS = 500;
-
-function subfolders(root: string, folder: string): readonly string[] {
-  return entriesOf(root, folder)
-    .filter((entry) => entry.isDirectory() && !entry.name.startsWith(".") && !SKIPPED.has(entry.name))
-    .map(({ name }) => join(folder, name))
-    .toSorted();
-}
-
-const SKIPPED: ReadonlySet<string> = new Set(["node_modules", "vendor", "target", "venv", "dist", "build"]);
-
-/** Everything at the root and beside a lockfile or manifest. */
-function listEntries(root: string): readonly string[] {
-  const named = folders(root).filter(
-    (folder) => folder === "" || LOCK_OR_MANIFEST.some((name) => fileKind(join(root, folder, name)) === "file"),
-  );
-  return named.flatMap((folder) => entriesOf(root, folder).map(({ name }) => join(folder, name))).toSorted();
-}
-
-const LOCK_OR_MANIFEST = [...LOCKFILES, ...MANIFESTS.map(({ name }) => name)];
-
-function entriesOf(root: string, folder: string): readonly { readonly name: string; isDirectory(): boolean }[] {
-  try {
-    return readdirSync(join(root, folder), { withFileTypes: true });
-  } catch {
-    // The folder went away, or cannot be read: it holds nothing that can be compared.
-    return [];
-  }
+function recordFile({ privateDirectory }: Workspace): string {
+  return join(privateDirectory, "set-up.json");
 }
 
 /** A record that cannot be read counts as none: the set-up runs once more. */
 function readRecord(path: string): SetupRecord | null {
-  const file = readRegularFile({ path, maxBytes: MAX_LOCKFILE_BYTES });
+  const file = readRegularFile({ path, maxBytes: MAX_RECORD_BYTES });
   return file.kind === "read" ? (parseJsonAs(RECORD_SHAPE, file.bytes.toString("utf8")) ?? null) : null;
 }
 

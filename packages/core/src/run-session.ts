@@ -27,6 +27,7 @@ import {
 } from "./state.ts";
 import type { Committed, Store } from "./store.ts";
 import { capture } from "./values.ts";
+import type { Toolchain } from "./toolchain.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -81,6 +82,8 @@ export class RunSession {
   readonly began: number;
   /** How many steps that change the run's files have begun. */
   fileSteps = 0;
+  /** What the next checkpoint records about lockfiles and programs. */
+  toolchain: Toolchain | undefined;
   /** How many file placements are in progress. Meanwhile no checkpoint is taken on request, since it would contain half of the files. */
   placing = 0;
   /** Called before a checkpoint that no step takes; the callbacks fetch what only running agents know. */
@@ -125,6 +128,7 @@ export class RunSession {
     this.adapters = adapters;
     this.began = adapters.clock.now();
     this.run = params.run;
+    this.toolchain = newest.planes.toolchain;
     this.workspace = params.workspace;
     this.#lease = params.lease;
     this.#listen = params.listen;
@@ -241,7 +245,8 @@ export class RunSession {
     const milliseconds = this.#unsavedMs();
     const held = this.#planesOf(reduced, files, milliseconds);
     const changed = request.change === undefined ? held : request.change(held, at);
-    const planes = markSettled(changed, { sequence, before: reduced.settled, settles });
+    const settled = markSettled(changed, { sequence, before: reduced.settled, settles });
+    const planes = this.toolchain === undefined ? settled : { ...settled, toolchain: this.toolchain };
     const after = takeCheckpoint(reduced, { sequence, planes });
     const [talk, earlierMs, countedTo] = [this.#talk, this.#earlierMs, this.#countedTo];
     this.#countedTo += milliseconds - earlierMs;

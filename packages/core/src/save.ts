@@ -261,6 +261,7 @@ function nextPlanes(previous: Planes, params: SaveParams): Planes {
     inputs: given?.inputs ?? previous.inputs,
     config: given?.config ?? previous.config,
     extensions: given?.extensions ?? previous.extensions,
+    ...(previous.toolchain === undefined ? {} : { toolchain: previous.toolchain }),
   };
 }
 

@@ -41,9 +41,10 @@ export async function buildAdapters(
     args: params.agentArgs,
     env: params.agentEnv,
   });
+  const versions = new Map<string, string>();
   return {
     ...adapters,
-    agent: (provider) => registry.agent(provider),
+    agent: (provider) => rememberVersion(registry.agent(provider), versions),
     agentIdleMs: params.agentIdleMs,
     checkpointEveryMs: params.checkpointEveryMs,
     checkpoints: params.checkpoints,
@@ -52,6 +53,7 @@ export async function buildAdapters(
     prices: { ...DEFAULT_PRICES, ...params.prices },
     ...(params.assumedTokens === undefined ? {} : { assumedTokens: params.assumedTokens }),
     mainCheckout: params.mainCheckout,
+    agentVersions: () => Object.fromEntries(versions),
     ...(params.setup.length + params.copy.length === 0
       ? {}
       : { worktreeSetup: { commands: params.setup, copy: params.copy } }),
@@ -68,6 +70,18 @@ export async function buildAdapters(
           throw error;
         });
       }
+    },
+  };
+}
+
+/** Keeps the version that a probe finds, for the checkpoints of this process's runs. */
+function rememberVersion(agent: Agent, versions: Map<string, string>): Agent {
+  return {
+    ...agent,
+    probe: async () => {
+      const probe = await agent.probe();
+      if (probe.version !== null) versions.set(agent.name, probe.version);
+      return probe;
     },
   };
 }

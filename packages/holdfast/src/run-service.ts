@@ -1,5 +1,7 @@
 /** The service that starts, resumes, replays and signals runs of workflows. */
-import { type Adapters, type CoreAdapters, runMark } from "@holdfast/core/adapters";
+import { type Adapters, type CoreAdapters, currentPrograms, findRunWorkspace, runMark } from "@holdfast/core/adapters";
+import { AGENT_VERSIONS } from "@holdfast/agents/agent-versions";
+import type { Planes } from "@holdfast/core/checkpoint";
 import {
   type FoundRun,
   type SignalParams,
@@ -8,15 +10,18 @@ import {
   findRunFor,
   sendSignal,
 } from "@holdfast/core/control-run";
+import { acquireLease } from "@holdfast/core/hold-lease";
 import type { JsonObject } from "@holdfast/core/json";
 import { priorityKey } from "@holdfast/core/lease";
 import { createMasking, maskValue } from "@holdfast/core/mask";
+import { type SetupOutcome, isSetUp, setUpRestored } from "@holdfast/core/prepare-worktree";
 import type { ProgressListener } from "@holdfast/core/progress";
 import type { ReplayReport } from "@holdfast/core/replay";
 import type { ResumeCheck } from "@holdfast/core/resume";
 import { type Work, isEnded } from "@holdfast/core/run";
 import { pendingSignal, withdrawSignal } from "@holdfast/core/signals";
 import { knownRun, newestUsable } from "@holdfast/core/store";
+import { compareToolchains, differencesText } from "@holdfast/core/toolchain";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
@@ -170,14 +175,20 @@ export class RunService {
     return await this.#execute(execution, (watched) => startRun(adapters, plan, watched));
   }
 
-  /** Reports what changed since the run stopped, and what a resume would do about it. */
-  async preflight(params: ResumeParams): Promise<ResumePreview> {
+  /**
+   * Reports what changed since the run stopped, and what a resume would do about it. `programs`: also name the programs
+   * that differ from those of the checkpoint, which a resume reports when it begins.
+   */
+  async preflight(params: ResumeParams, { programs = false } = {}): Promise<ResumePreview> {
     checkResumeParams(params);
     const adapters = await adaptersOfRun(await this.adapters(), params.run);
     await this.#checkFiles(adapters, params.run);
     const pending = await findPendingImport(adapters, params);
     if (pending !== null) return await planImported(adapters, pending, params);
-    return { ...(await planResumeRun(adapters, await resumeRequest(adapters, params))), notes: [] };
+    const planned = await planResumeRun(adapters, await resumeRequest(adapters, params));
+    const differences =
+      programs && planned.checkpoint !== null ? await this.compareToolchain(planned.checkpoint.planes) : [];
+    return { ...planned, notes: differences.length === 0 ? [] : [differencesText(differences)] };
   }
 
   async resume(params: ResumeParams & Announced, planned?: ResumeCheck): Promise<RunReport> {
@@ -328,6 +339,44 @@ export class RunService {
   async isPendingImport(params: Pick<ResumeParams, "run" | "from" | "force" | "limits">): Promise<boolean> {
     const adapters = await this.adapters();
     return (await needsAdoption(adapters, await knownRun(adapters.store, params.run), params)) !== null;
+  }
+
+  /**
+   * Names the programs that differ from those of the checkpoint. Only agents that Holdfast knows are asked for their
+   * version. Changes nothing.
+   */
+  async compareToolchain({ toolchain: before }: Planes): Promise<readonly string[]> {
+    if (before === undefined) return [];
+    const adapters = await this.adapters();
+    const agents = Object.keys(before.agents).filter((name) => Object.hasOwn(AGENT_VERSIONS, name));
+    // An agent that cannot be asked is not compared.
+    await Promise.allSettled(agents.map((name) => adapters.agent(name).probe()));
+    return compareToolchains(before, currentPrograms(adapters, before));
+  }
+
+  /** Sets up the worktree of a run whose files were restored, under the run's lease. */
+  async setUpRestored(
+    id: string,
+    { signal, listen }: Pick<Parameters<typeof setUpRestored>[0], "signal" | "listen">,
+  ): Promise<SetupOutcome> {
+    const adapters = await this.adapters();
+    const run = await knownRun(adapters.store, id);
+    const workspace = await findRunWorkspace(adapters, run);
+    const saved = (await newestUsable(adapters.store, id)).checkpoint;
+    if (workspace === undefined || saved === undefined || !isSetUp(workspace, saved.planes)) return null;
+    await using held = await acquireLease(adapters, id);
+    const lost = new AbortController();
+    held.onLost((error) => lost.abort(error));
+    const stop = AbortSignal.any([signal, lost.signal]);
+    return await setUpRestored({ adapters, run, lease: held.lease, workspace, saved, signal: stop, listen });
+  }
+
+  /** Whether the worktree of a run was set up, or was when its newest checkpoint was taken. */
+  async isSetUp(id: string): Promise<boolean> {
+    const { store } = this.#adapters;
+    const workspace = await findRunWorkspace(this.#adapters, await knownRun(store, id));
+    const saved = (await newestUsable(store, id)).checkpoint;
+    return workspace !== undefined && saved !== undefined && isSetUp(workspace, saved.planes);
   }
 
   /** Ends the remaining processes of a run on this host. Returns how many there were. */

@@ -158,6 +158,11 @@ export async function checkGitVersion(): Promise<void> {
   });
 }
 
+/** The version that the last check found, such as "2.47.1"; null: git was not asked yet. */
+export function gitVersion(): string | null {
+  return /\d+(?:\.\d+)+/.exec(known.get(process.env["PATH"] ?? "") ?? "")?.[0] ?? null;
+}
+
 async function askVersion(): Promise<string> {
   const args = ["--version"];
   const asked = await runProcess({ command: "git", args });

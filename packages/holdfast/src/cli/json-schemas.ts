@@ -54,6 +54,13 @@ import {
 
 const { strictObject, nullable, array, union, literal, string, boolean, number } = z;
 
+const toolchain = strictObject({
+  lockfiles: z.record(string(), string()),
+  setup: nullable(string()),
+  node: string(),
+  git: nullable(string()),
+  agents: z.record(string(), string()),
+});
 const workerRepository = strictObject({ root: string(), store: nullable(string()) });
 const workerDecision = {
   kind: z.enum(["start", "wait", "skip"]),
@@ -135,7 +142,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       dropped: count,
       effects: array(strictObject({ key: string(), kind: string(), target: string(), state: effectState })),
     }),
-    strictObject({ checkpoint: checkpoint.extend({ planes: anyObject }) }),
+    strictObject({ checkpoint: checkpoint.extend({ planes: z.looseObject({ toolchain: toolchain.optional() }) }) }),
     strictObject({ of: string(), graph, edges: array(anyObject) }),
   ]),
   events: union([strictObject({ run, entries: array(entry) }), entry]),
@@ -174,6 +181,8 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       }),
     ),
     lost: anyList,
+    toolchain: texts,
+    setup: nullable(strictObject({ outcome: z.enum(["done", "failed", "skipped"]), text: string() })).optional(),
     rollback: rollback.optional(),
     dryRun: boolean(),
     effects: array(undoPreview).optional(),

@@ -1,5 +1,5 @@
 /** The set-up of a run's worktree through the real command: npm, a kill in the middle, changed lockfiles, and failures. */
-import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
@@ -10,7 +10,7 @@ const suite = workSuite();
 const NPM = "npm ci --offline --no-audit --no-fund";
 const ID = "issue-1";
 
-test("npm dependencies are installed before the gate, after a kill too, and again when the lockfile changes", async () => {
+test("npm dependencies are installed before the gate, after kills of run and restore, and again when the lockfile changes", async () => {
   const place = await suite.begin();
   const at = beside(place);
   await commitPackage(place, ["greeter"]);
@@ -19,19 +19,29 @@ test("npm dependencies are installed before the gate, after a kill too, and agai
   await writeFile(join(place.clone, ".env"), "API_TOKEN=a-secret-of-the-user\n");
   const agent = await place.agent([{ ...GOOD, edits: [...GOOD.edits, ...packageFiles(["greeter", "waver"])] }]);
 
-  const killed = place.start("run", "1", "--agent", agent, "--no-review");
-  await expect.poll(() => existsSync(at("started")), { timeout: 60_000 }).toBe(true);
-  killed.child.kill("SIGKILL");
-  await killed.ended;
+  const worktree = join(dirname(place.clone), "shop-worktrees", ID);
+  for (const args of [
+    ["run", "1", "--agent", agent, "--no-review"],
+    ["restore", `${ID}@latest`, "--yes"],
+  ]) {
+    const killed = place.start(...args);
+    await expect.poll(() => existsSync(at("started")), { timeout: 60_000 }).toBe(true);
+    killed.child.kill("SIGKILL");
+    await killed.ended;
+    await rm(at("started"));
+    // The restore has something to do.
+    await appendFile(join(worktree, "README.md"), "an edit\n");
+  }
+  await writeFile(join(worktree, "README.md"), "# Shop\n");
   writeFileSync(at("go"), "");
 
   const done = await place.run("resume", ID);
   expect([done.status, done.stderr], done.stdout).toEqual([0, ""]);
   expect(done.stdout).toContain(`Set up the worktree: ${first} && ${NPM}`);
   expect(done.stdout).toContain("Set up the worktree again (package-lock.json changed):");
-  // Once killed, once resumed, once for the new lockfile.
-  expect((await readFile(at("count"), "utf8")).split("\n")).toHaveLength(3 + 1);
-  const worktree = join(dirname(place.clone), "shop-worktrees", ID);
+  // Twice killed, once resumed, once for the new lockfile.
+  const count = async () => (await readFile(at("count"), "utf8")).split("\n").length - 1;
+  expect(await count()).toBe(4);
   expect(existsSync(join(worktree, "node_modules/waver/index.js"))).toBe(true);
   const pushed = (await place.git("ls-tree", "-r", "--name-only", "origin/holdfast/issue-1")).split("\n");
   expect(pushed.filter((path) => path === ".env" || path.startsWith("node_modules/"))).toEqual([]);
@@ -39,6 +49,34 @@ test("npm dependencies are installed before the gate, after a kill too, and agai
   expect(events.stdout).toContain("API_TOKEN=***");
   expect(events.stdout).not.toContain("a-secret-of-the-user");
   expect((await place.run("output", ID, "--step", "set-up")).stdout).toContain(`$ ${NPM}`);
+
+  const { checkpoint } = await place.json("show", `${ID}@latest`);
+  const { lockfiles, setup, node, git } = checkpoint.planes.toolchain;
+  expect([Object.keys(lockfiles), setup, node, git]).toEqual([
+    ["package-lock.json"],
+    expect.stringMatching(/^[0-9a-f]{16}$/),
+    process.versions.node,
+    expect.stringMatching(/^\d+\.\d+/),
+  ]);
+  expect((await place.run("show", `${ID}@latest`)).stdout).toContain("  lockfile    package-lock.json ");
+
+  const { checkpoints } = await place.json("list", ID);
+  const old = checkpoints.filter(({ tree }: { tree: string | null }) => tree !== null).at(-1).id;
+  const env = { HOLDFAST_TRUST: "" };
+  const untrusted = await place.holdfast.run(["restore", old, "--yes"], { cwd: place.clone, env });
+  expect([untrusted.status, untrusted.stdout]).toEqual([
+    0,
+    expect.stringContaining("The worktree was not set up: that needs your consent"),
+  ]);
+  expect(await count()).toBe(4);
+  expect(await place.json("restore", `${ID}@latest`, "--yes")).toMatchObject({ report: null });
+  await appendFile(join(worktree, "README.md"), "an edit\n");
+  const restored = await place.run("restore", `${ID}@latest`, "--yes");
+  expect([restored.status, restored.stdout], restored.stderr).toEqual([
+    0,
+    expect.stringContaining("Set up the worktree again (package-lock.json changed):"),
+  ]);
+  expect([await count(), existsSync(join(worktree, "node_modules/waver"))]).toEqual([5, false]);
 });
 
 test("a failing set-up and a gate that fails on the base are shown before any agent is called", async () => {

@@ -29,7 +29,7 @@ const plan = (changes: Partial<RestorePlan> | null): RunRestorePlan => ({
 });
 
 test("the plan names everything that it would touch", () => {
-  expect(planText({ plan: plan({}), lost: [] }, PAGE)).toMatchInlineSnapshot(`
+  expect(planText({ plan: plan({}), lost: [], toolchain: [] }, PAGE)).toMatchInlineSnapshot(`
     "Restore fix-login@7 "before the refactor", taken 5 min ago
       in /home/ann/src/shop
       4 files to change: 1 overwritten, 1 created, 1 removed, 1 with another mode
@@ -46,17 +46,17 @@ test("the plan names everything that it would touch", () => {
 
 test("long plans are cut, empty ones and plans of state alone are reported as such", () => {
   const many = Array.from({ length: 40 }, (_, at) => ({ kind: "remove", path: `f${at}` }) as const);
-  expect(planText({ plan: plan({ changes: many, untouched: [], blocked: [] }), lost: [] }, PAGE)).toContain(
-    "… and 20 more",
-  );
-  expect(planText({ plan: plan({ changes: [], untouched: [], blocked: [] }), lost: [] }, PAGE)).toContain(
-    "no file has to change",
-  );
-  expect(planText({ plan: plan(null), lost: [] }, PAGE)).toContain("state only");
+  expect(
+    planText({ plan: plan({ changes: many, untouched: [], blocked: [] }), lost: [], toolchain: [] }, PAGE),
+  ).toContain("… and 20 more");
+  expect(
+    planText({ plan: plan({ changes: [], untouched: [], blocked: [] }), lost: [], toolchain: [] }, PAGE),
+  ).toContain("no file has to change");
+  expect(planText({ plan: plan(null), lost: [], toolchain: [] }, PAGE)).toContain("state only");
 });
 
 test("files that will not be ignored any more are listed before and after", () => {
-  const shown = { plan: plan({ exposed: [".env", "dist/a.js", "dist/b.js"] }), lost: [] };
+  const shown = { plan: plan({ exposed: [".env", "dist/a.js", "dist/b.js"] }), lost: [], toolchain: [] };
   const line = "    ! no longer ignored; the next checkpoint includes: .env and 2 more\n";
   expect(planText(shown, PAGE)).toContain(line);
   const report = { undo: null, checkpoint: sampleSummary(), written: 0, removed: 1, steps: [] };
@@ -71,10 +71,12 @@ test("the report says how to undo", () => {
     removed: 1,
     steps: [],
   };
-  expect(reportText({ plan: plan({}), report, lost: [] }, PAGE)).toMatchInlineSnapshot(`
+  expect(reportText({ plan: plan({}), report, lost: [], toolchain: [] }, PAGE)).toMatchInlineSnapshot(`
     "Restored fix-login@7: 2 files written, 1 removed. Saved as fix-login@9.
     To undo: holdfast restore fix-login@8
     "
   `);
-  expect(reportText({ plan: plan({}), report: { ...report, undo: null }, lost: [] }, PAGE)).not.toContain("undo");
+  expect(
+    reportText({ plan: plan({}), report: { ...report, undo: null }, lost: [], toolchain: [] }, PAGE),
+  ).not.toContain("undo");
 });

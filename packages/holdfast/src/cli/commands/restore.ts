@@ -19,6 +19,7 @@ import type { Holdfast } from "../../holdfast.ts";
 import { chooseHunks } from "../choose-hunks.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
+import { importedItems } from "../run-consent.ts";
 import { findRun, inScope, resolveAddress, unknownPath, worktreePaths } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { countText, relativeTime } from "../output/quantities.ts";
@@ -39,6 +40,7 @@ export const spec = {
     "The steps are: check the checkpoint, restore files, values and conversation, verify. If a step fails, the restore stops, names the step and leaves everything unchanged.",
     "--only limits the restore to one part. files: the position and the conversation stay. state: position and values go back, files and conversation stay; the run can then repeat or skip work, so prefer the whole checkpoint. conversation: the interrupted agent call continues from its earlier session, files and position stay.",
     "Files that the checkpoint does not include (too large, or in a nested git repository) are not restored; the output lists them. It also lists files that are no longer ignored: they stay, and the next checkpoint includes them. If nothing differs, nothing is written.",
+    "After the files it runs the set-up of the run's worktree (`workspace.setup`) again, if lockfiles, commands or Node differ from the last set-up there. This needs the same consent as a run; without it, the next `resume` asks. If the set-up fails, the restore stays, the command exits with 1, and the next `resume` repeats the set-up. The plan names versions of Node, git and agents that differ from those of the checkpoint.",
     "--undo-effects also undoes the side effects after the checkpoint, newest first, once the restore is complete: see `holdfast help undo`. The plan lists them, and what cannot be undone with its reason. If one of them fails, the command exits with 1; run it again.",
     "--patch shows each change of the files at a terminal and asks whether to apply it, as `git checkout -p` does. Only the chosen parts are restored; a new, deleted or binary file is one part. The position does not change.",
     "If an ignored file or a nested git repository is in the place of a file, the restore is refused before it changes anything (exit status 4).",
@@ -83,7 +85,7 @@ export const spec = {
     { line: "holdfast restore fix-login@3 -p -- src", about: "choose single changes of one directory" },
     { line: "holdfast restore fix-login@3 --only files", about: "restore the files, and continue where the run is" },
   ],
-  json: '{"plan": {..., "only"}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back. With --undo-effects also "effects": [as `undo` lists them], and after the restore "undone": [{"key", "outcome": "undone" or "kept", "why"}].',
+  json: '{"plan": {..., "only"}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without, "toolchain" [texts] the programs that differ from those of the checkpoint. After a restore also "setup": {"outcome": "done", "failed" or "skipped", "text"}, or null when the worktree needed no set-up. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back. With --undo-effects also "effects": [as `undo` lists them], and after the restore "undone": [{"key", "outcome": "undone" or "kept", "why"}].',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -97,11 +99,13 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (!dryRun) await waitForRun(shell, handle);
   const plan = await withSteps(shell, () => planOf(shell, holdfast, { handle, target, typed: input.paths, only }));
   const [{ planes }, summary] = await Promise.all([handle.get(target.sequence), handle.summary()]);
-  if (input.on("patch")) return await restoreHunks(shell, handle, plan);
+  if (input.on("patch")) return await restoreHunks(shell, holdfast, handle, plan);
+  const toolchain = await holdfast.work.compareToolchain(planes);
   const effects = input.on("undo-effects") ? await holdfast.effects(target.run, { after: target }) : undefined;
   const shown = {
     plan,
     lost: lostWith(plan, planes.files),
+    toolchain,
     ...(rollback === undefined ? {} : { rollback }),
     ...(effects === undefined ? {} : { effects }),
   };
@@ -122,14 +126,62 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const report = isSame ? null : await withSteps(shell, () => apply(shell, handle, plan));
   if (report !== null) shell.notify(restoreStepsText(report.steps, shell.talk));
   const undone = effects === undefined ? undefined : await undoAll(shell, holdfast, target.run, effects);
+  const setup = report === null ? null : await setUpAgain(shell, holdfast, plan);
   shell.print({
-    json: () => ({ ...shown, dryRun, report, ...(undone === undefined ? {} : { undone }) }),
+    json: () => ({ ...shown, dryRun, report, setup, ...(undone === undefined ? {} : { undone }) }),
     text: (page) =>
       (report === null ? nothingText(plan) : reportText({ ...shown, report }, page)) +
+      setupText(setup, page) +
       (undone ?? []).map((one) => undoneText(one, page)).join("") +
       (rollback === undefined || !movesPosition(plan) ? "" : goOnText(summary, page)),
   });
-  return (undone ?? []).some(({ outcome }) => outcome === "kept") ? "failed" : "done";
+  const isKept = (undone ?? []).some(({ outcome }) => outcome === "kept");
+  return isKept || setup?.outcome === "failed" ? "failed" : "done";
+}
+
+interface RestoredSetup {
+  readonly outcome: "done" | "failed" | "skipped";
+  readonly text: string;
+}
+
+/** Sets the restored worktree up again, if it needs that and the user has consented to it as for a run. */
+async function setUpAgain(shell: Shell, holdfast: Holdfast, plan: RunRestorePlan): Promise<RestoredSetup | null> {
+  const { run } = plan;
+  if (plan.files === null || !(await holdfast.work.isSetUp(run))) return null;
+  const { setup, copy } = (await shell.consent.stated()).settings.workspace;
+  if ((setup ?? []).length + copy.length === 0) return null;
+  const later = `${shell.talk.program} resume ${run}`;
+  const allowed = (await shell.config()).settings.workspace;
+  const isAllowed = JSON.stringify([setup, copy]) === JSON.stringify([allowed.setup, allowed.copy]);
+  const imported = await importedItems(holdfast, { run });
+  if (!isAllowed || !imported.every((item) => shell.consent.isTrusted(item)))
+    return {
+      outcome: "skipped",
+      text: `The worktree was not set up: that needs your consent, which \`${later}\` asks for.`,
+    };
+  const listen = ({ text, output = [] }: { readonly text: string; readonly output?: readonly string[] }): void =>
+    shell.notify([text, ...output.map((line) => `  | ${line}`)].map((line) => escapeText(line)).join("\n"));
+  const again = `\`${later}\` repeats it.`;
+  try {
+    const work = holdfast.work.setUpRestored(run, { signal: shell.signal, listen });
+    const outcome = await shell.finish(work, {
+      done: (value) => (value === null ? null : value.text),
+      failed: () => Promise.resolve(`the set-up of the worktree did not finish; ${again}`),
+    });
+    if (outcome === null) return null;
+    const { kind, text } = outcome;
+    return { outcome: kind, text: kind === "failed" ? `${text}. ${again}` : text };
+  } catch (error) {
+    // The process that holds the run sets the worktree up before it works there.
+    if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
+    return { outcome: "skipped", text: `The worktree was not set up: another process continues ${run}.` };
+  }
+}
+
+function setupText(setup: RestoredSetup | null, page: Page): string {
+  if (setup === null) return "";
+  const { mark, style } = STEP_MARKS[setup.outcome];
+  return `${paint(page, style, mark)} ${escapeText(setup.text)}\n`;
 }
 
 /** Checks the flags before the user answers anything. Without paths, all files are meant. */
@@ -149,7 +201,7 @@ function patchOf(shell: Shell, input: Input<(typeof spec)["flags"]>): RestorePla
   return input.paths.length > 0 ? undefined : "files";
 }
 
-async function restoreHunks(shell: Shell, handle: RunHandle, whole: RunRestorePlan): Promise<Exit> {
+async function restoreHunks(shell: Shell, holdfast: Holdfast, handle: RunHandle, whole: RunRestorePlan): Promise<Exit> {
   const patches = await handle.patches(whole);
   const chosen = await chooseHunks(shell, patches);
   if (chosen.length === 0) {
@@ -160,12 +212,13 @@ async function restoreHunks(shell: Shell, handle: RunHandle, whole: RunRestorePl
   await withSteps(shell, async () => rejectBlocked(plan));
   const report = await withSteps(shell, () => apply(shell, handle, plan));
   shell.notify(restoreStepsText(report.steps, shell.talk));
-  const shown = { plan, lost: [] };
+  const setup = await setUpAgain(shell, holdfast, plan);
+  const shown = { plan, lost: [], toolchain: [] };
   shell.print({
-    json: () => ({ ...shown, dryRun: false, report }),
-    text: (page) => reportText({ ...shown, report }, page),
+    json: () => ({ ...shown, dryRun: false, report, setup }),
+    text: (page) => reportText({ ...shown, report }, page) + setupText(setup, page),
   });
-  return "done";
+  return setup?.outcome === "failed" ? "failed" : "done";
 }
 
 interface UndoneEffect {
@@ -236,7 +289,7 @@ async function findTarget(shell: Shell, holdfast: Holdfast, input: Input<(typeof
     throw noRollbackError(id, rollback);
   }
   shell.print({
-    json: () => ({ plan: null, lost: [], rollback, dryRun, ...(dryRun ? {} : { report: null }) }),
+    json: () => ({ plan: null, lost: [], toolchain: [], rollback, dryRun, ...(dryRun ? {} : { report: null }) }),
     text: (page) => rollbackText(id, rollback, page),
   });
   return { kind: "nothing", exit: rollback.kind === "stay" ? "done" : "needs_you" };
@@ -363,12 +416,20 @@ function lostWith(plan: RunRestorePlan, files: FilesPlane | null): readonly Skip
 interface Shown {
   readonly plan: RunRestorePlan;
   readonly lost: readonly SkippedPath[];
+  /** Programs that differ from those of the checkpoint. */
+  readonly toolchain: readonly string[];
   /** The side effects after the checkpoint, if they are to be undone. */
   readonly effects?: readonly UndoPreview[];
 }
 
 export function planText(shown: Shown, page: Page): string {
-  return restoreText(shown, page) + effectsText(shown, page);
+  return restoreText(shown, page) + toolchainText(shown, page) + effectsText(shown, page);
+}
+
+function toolchainText({ toolchain }: Shown, page: Page): string {
+  if (toolchain.length === 0) return "";
+  const text = `since this checkpoint: ${toolchain.join("; ")}`;
+  return `    ${paint(page, "yellow", "!")} ${escapeText(text)}\n`;
 }
 
 function effectsText({ effects }: Shown, page: Page): string {
@@ -448,7 +509,7 @@ export function reportText(params: Shown & { readonly report: RestoreReport }, p
   if (report.undo !== null)
     lines.push(`To undo: ${paint(page, "bold", `${page.program} restore ${escapeText(report.undo.id)}`)}`);
   const exposed = plan.files === null ? "" : exposedText(plan.files, page);
-  return `${lines.join("\n")}\n${exposed}${lostText(params.lost, page)}`;
+  return `${lines.join("\n")}\n${exposed}${lostText(params.lost, page)}${toolchainText(params, page)}`;
 }
 
 function lostText(lost: readonly SkippedPath[], page: Page): string {

@@ -345,7 +345,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     ...(workflow === undefined ? {} : { workflow }),
     ...(wakes === null ? {} : { wakes }),
   };
-  const planned = await unlessAborted(shell.signal, holdfast.work.preflight(request));
+  const planned = await unlessAborted(shell.signal, holdfast.work.preflight(request, { programs: dryRun }));
   if (!dryRun) await requireWorktree(shell, holdfast, params, planned);
   const flags = await flagsOf(holdfast, params);
   const { plan, findings, notes } = planned;

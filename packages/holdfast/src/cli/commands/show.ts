@@ -58,7 +58,7 @@ export const spec = {
     { line: "holdfast show --graph issue-42 > graph.mmd", about: "the task graph, for a page that draws Mermaid" },
   ],
   reads: true,
-  json: '{"run": {...}, "worktree": "path" or null, "checkpoints": [newest ten], "dropped": n, "effects": [{"key", "kind", "target", "state"}]}, or for a checkpoint {"checkpoint": {..., "planes": {...}}}; with --values the state itself; with --graph {"of": "RUN or RUN@N", "graph": {as in status}, "edges": [...]}.',
+  json: '{"run": {...}, "worktree": "path" or null, "checkpoints": [newest ten], "dropped": n, "effects": [{"key", "kind", "target", "state"}]}, or for a checkpoint {"checkpoint": {..., "planes": {..., "toolchain": {"lockfiles": {"path": digest}, "setup": digest of the commands or null, "node", "git", "agents": {"name": version}} if recorded}}}; with --values the state itself; with --graph {"of": "RUN or RUN@N", "graph": {as in status}, "edges": [...]}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -233,6 +233,7 @@ export function checkpointText(checkpoint: Checkpoint, page: Page): string {
     sectionText("Effects", effectsText(planes, page), page),
     sectionText("Inputs", inputsText(planes, page), page),
     sectionText("Config", configText(planes, page), page),
+    sectionText("Toolchain", toolchainText(planes, page), page),
   ].join("");
 }
 
@@ -354,6 +355,22 @@ function configText({ config }: Planes, page: Page): string {
       ["model", config.model],
       ["mode", config.seed === null ? config.mode : `${config.mode} (seed ${config.seed})`],
       ["tools", config.tools.join(", ")],
+    ],
+    page,
+    "  ",
+  );
+}
+
+function toolchainText({ toolchain }: Planes, page: Page): string {
+  if (toolchain === undefined) return "";
+  const { lockfiles, setup, node, git, agents } = toolchain;
+  return fieldsText(
+    [
+      ["node", node],
+      ["git", git],
+      ...Object.entries(agents).map(([name, version]) => ["agent", `${name} ${version}`] as const),
+      ["set-up", setup],
+      ...Object.entries(lockfiles).map(([path, digest]) => ["lockfile", `${path} ${digest}`] as const),
     ],
     page,
     "  ",
