@@ -4,6 +4,7 @@ import { unseenText } from "./commands.ts";
 import { type Adapters, type CoreAdapters, runMark, snapshotParams } from "./adapters.ts";
 import { exceeded, newBudget, usedUp } from "./budget.ts";
 import { type ExecutionConfig, type InputsPlane, type Planes, emptyPlanes } from "./checkpoint.ts";
+import { choiceHint } from "./options.ts";
 import { acquireLease } from "./hold-lease.ts";
 import type { NewEntry, StageEntered, StepFinished } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
@@ -265,7 +266,7 @@ export async function answerDecision(params: {
     throw new HoldfastError({
       code: "USAGE",
       message: `${JSON.stringify(answer)} does not answer "${question}"`,
-      hint: `Answer one of ${options.join(", ")}.`,
+      hint: choiceHint(answer, options),
       data: { options },
     });
   }

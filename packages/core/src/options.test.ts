@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { checkOneOf, checkOptions, nearest } from "./options.ts";
+import { checkOneOf, checkOptions, choiceHint, nearest } from "./options.ts";
 
 describe("nearest", () => {
   const runs = ["issue-42-k3f9", "issue-43-aaaa", "fix-login-bug-zz11"];
@@ -50,13 +50,22 @@ describe("nearest", () => {
 
 describe("options", () => {
   test("an unknown option is refused, with the nearest name", () => {
-    expect(() => checkOptions("save", { values: {} }, ["values", "stage"])).not.toThrow();
-    expect(() => checkOptions("save", { value: {} }, ["values", "stage"])).toThrow(
+    expect(() => checkOptions("save", { values: {} }, { values: "any", stage: "text" })).not.toThrow();
+    expect(() => checkOptions("save", { value: {} }, { values: "any", stage: "text" })).toThrow(
       expect.objectContaining({ code: "USAGE", hint: "Did you mean values?" }),
     );
-    expect(() => checkOptions("save", { zzz: {} }, ["values", "stage"])).toThrow(
+    expect(() => checkOptions("save", { zzz: {} }, { values: "any", stage: "text" })).toThrow(
       expect.objectContaining({ hint: "Its options: values, stage." }),
     );
+  });
+
+  test("a word outside a closed set gets all its words, and the nearest one", () => {
+    const known = { workspace: ["here", "new"], id: "text" } as const;
+    expect(() => checkOptions("createRun", { workspace: "new", id: "a" }, known)).not.toThrow();
+    expect(() => checkOptions("createRun", { workspace: "hre" }, known)).toThrow(
+      expect.objectContaining({ code: "USAGE", hint: "Did you mean here? One of: here, new." }),
+    );
+    expect(choiceHint(7, ["a", "b"])).toBe("One of: a, b.");
   });
 
   test("a value outside the list is refused", () => {
@@ -64,7 +73,7 @@ describe("options", () => {
     expect(() => checkOneOf("createRun", "workspace", undefined, ["here", "new"])).not.toThrow();
     for (const value of ["her", null, 1, {}]) {
       expect(() => checkOneOf("createRun", "workspace", value, ["here", "new"])).toThrow(
-        expect.objectContaining({ code: "USAGE", hint: "Use one of here, new." }),
+        expect.objectContaining({ code: "USAGE", hint: expect.stringMatching(/One of: here, new\.$/) }),
       );
     }
   });

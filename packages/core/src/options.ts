@@ -46,52 +46,53 @@ export function checkArgument(call: string, name: string, value: unknown, kind: 
   throw usageError(`${call} cannot use ${describeValue(value)} for ${name}`, `Give ${wanted}.`);
 }
 
+/** What an option must be: a kind, or one of these words. */
+export type OptionKind = ArgumentKind | readonly string[];
+
 /**
  * Rejects unknown options with USAGE and the nearest known name. Otherwise `save({ value: … })` would silently drop what the caller meant
  * to keep. Rejects options of the wrong kind, too: `open({ readOnly: "yes" })` must not open the store for writing.
  */
-export function checkOptions(
-  call: string,
-  given: object,
-  known: readonly string[] | Readonly<Record<string, ArgumentKind>>,
-): void {
-  checkArgument(call, "its options", given, "object");
-  const kinds = isList(known) ? null : known;
-  const names = isList(known) ? known : Object.keys(known);
+export function checkOptions(call: string, given: object, known: Readonly<Record<string, OptionKind>>): void {
+  checkNames(call, given, Object.keys(known));
   for (const [name, value] of Object.entries(given)) {
-    if (!names.includes(name)) {
-      const [guess] = nearest(name, names);
-      throw usageError(
-        `${call} has no option "${name}"`,
-        guess === undefined ? `Its options: ${names.join(", ")}.` : `Did you mean ${guess}?`,
-      );
-    }
-    if (value !== undefined) checkArgument(call, name, value, kinds?.[name] ?? "any");
+    const kind = known[name] ?? "any";
+    if (value === undefined) continue;
+    if (typeof kind === "string") checkArgument(call, name, value, kind);
+    else checkOneOf(call, name, value, kind);
   }
 }
 
-function isList(known: readonly string[] | Readonly<Record<string, ArgumentKind>>): known is readonly string[] {
-  return Array.isArray(known);
+/** Rejects names that are not known. For JSON whose values are parsed one by one. */
+export function checkNames(call: string, given: object, known: readonly string[]): void {
+  checkArgument(call, "its options", given, "object");
+  const unknown = Object.keys(given).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const [guess] = nearest(unknown, known);
+  const hint = guess === undefined ? `Its options: ${known.join(", ")}.` : `Did you mean ${guess}?`;
+  throw usageError(`${call} has no option "${unknown}"`, hint);
 }
 
 export function checkOneOf(call: string, name: string, value: unknown, known: readonly string[]): void {
   if (value === undefined || known.some((word) => word === value)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${call} cannot use ${describeValue(value)} for ${name}`,
-    hint: `Use one of ${known.join(", ")}.`,
-  });
+  throw usageError(`${call} cannot use ${describeValue(value)} for ${name}`, choiceHint(value, known));
+}
+
+/** The hint for a value outside a closed set of words: always all of them, and the one that was probably meant. */
+export function choiceHint(value: unknown, known: readonly string[]): string {
+  const [guess] = typeof value === "string" ? nearest(value, known) : [];
+  return `${guess === undefined ? "" : `Did you mean ${guess}? `}One of: ${known.join(", ")}.`;
 }
 
 /**
  * The functions below read one option each. An absent option gives the default; a value that does not fit is USAGE with the option's name.
  */
 
-export function optionError(name: string, value: Json, wanted: string): HoldfastError {
+export function optionError(name: string, value: Json, wanted: string | readonly string[]): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
     message: `The option ${name} cannot be ${JSON.stringify(value).slice(0, 80)}`,
-    hint: `Give ${wanted}.`,
+    hint: typeof wanted === "string" ? `Give ${wanted}.` : choiceHint(value, wanted),
     data: { option: name },
   });
 }
@@ -121,7 +122,7 @@ export function word<T extends string>(given: JsonObject, name: string, otherwis
   if (value === undefined) return otherwise;
   const found = known.find((one) => one === value);
   if (found !== undefined) return found;
-  throw optionError(name, value, `one of ${known.join(", ")}`);
+  throw optionError(name, value, known);
 }
 
 export function text(given: JsonObject, name: string): string {

@@ -1,6 +1,6 @@
 // Plans a resume: judges the findings by policy and the user's answers, and derives the actions to take before the run continues.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type IssueComment, type IssueSnapshot, type Planes, commentsShape } from "./checkpoint.ts";
 import {
   type Accepted,
@@ -18,7 +18,7 @@ import {
   worstOf,
 } from "./findings.ts";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
-import { nearest } from "./options.ts";
+import { choiceHint } from "./options.ts";
 import { type Position, nextAttempt } from "./position.ts";
 import { type RunState, isEnded, isFailedOrAborted } from "./run.ts";
 import { canonicalJson } from "./values.ts";
@@ -430,12 +430,7 @@ export function parseAnswers(texts: readonly string[]): Answers {
 }
 
 function unknownKind(name: string): HoldfastError {
-  const [guess] = nearest(name, FINDING_KINDS);
-  return new HoldfastError({
-    code: "USAGE",
-    message: `"${name}" is not a finding that could be accepted`,
-    hint: guess === undefined ? `One of: ${FINDING_KINDS.join(", ")}.` : `Did you mean ${guess}?`,
-  });
+  return usageError(`"${name}" is not a finding that could be accepted`, choiceHint(name, FINDING_KINDS));
 }
 
 function unknownAnswer(kind: FindingKind, said: string): HoldfastError {

@@ -3,7 +3,7 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, NO_WORKTREE, WORKTREE, findRunWorkspace } from "./adapters.ts";
-import type { Checkpoint, CheckpointId, CheckpointSummary } from "./checkpoint.ts";
+import { type Checkpoint, type CheckpointId, type CheckpointSummary, TRIGGERS } from "./checkpoint.ts";
 import { type CherryPickPlan, type CherryPickReport, applyCherryPick, planCherryPick } from "./cherry-pick.ts";
 import { type CheckpointPreview, findRollback, previewCheckpoints } from "./find-rollback.ts";
 import { fork } from "./fork.ts";
@@ -11,7 +11,7 @@ import { LeaseHolder } from "./hold-lease.ts";
 import type { JournalEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease, OwnerLiveness } from "./lease.ts";
-import { type ArgumentKind, checkArgument, checkOptions, nearest } from "./options.ts";
+import { type OptionKind, checkArgument, checkOptions, nearest } from "./options.ts";
 import {
   RestoreLog,
   type RestoreReport,
@@ -23,7 +23,7 @@ import {
 import { refuseRemoved } from "./remove-run.ts";
 import type { RollbackChoice } from "./rollback.ts";
 import { type Run, type RunSummary, isEnded, parseAddress } from "./run.ts";
-import { type RestorePlane, type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
+import { RESTORE_PLANES, type RestorePlane, type SaveParams, type SavePlan, Saver, checkSave } from "./save.ts";
 import { type CheckpointAnswer, type CheckpointRequestParams, requestCheckpoint } from "./signals.ts";
 import { type StateSchema, parseValues } from "./state-schema.ts";
 import { type CheckpointQuery, type Tombstone, allCheckpoints, newestUsable } from "./store.ts";
@@ -146,7 +146,7 @@ export class RunHandle<V extends object = JsonObject> implements AsyncDisposable
     /** Restores only this plane; "files" may not be combined with `paths`. */
     readonly only?: RestorePlane;
   }): Promise<RunRestorePlan> {
-    checkOptions("planRestore", params, { sequence: "any", paths: "texts", only: "text" });
+    checkOptions("planRestore", params, { sequence: "any", paths: "texts", only: RESTORE_PLANES });
     const log = new RestoreLog();
     const target = await log.during("integrity", () => this.#read(params.sequence));
     return await log.during("files", async () => {
@@ -341,9 +341,9 @@ function valuesOf(run: string, stored: CheckpointId | null): Parameters<typeof p
 const LIST_OPTIONS = {
   before: "count",
   limit: "count",
-  trigger: "text",
+  trigger: TRIGGERS,
   stage: "text",
-} satisfies Readonly<Record<keyof Omit<CheckpointQuery, "run">, ArgumentKind>>;
+} satisfies Readonly<Record<keyof Omit<CheckpointQuery, "run">, OptionKind>>;
 
 /** Throws USAGE for what is no plan or checkpoint of this library: each of them has this member. */
 function checkPlan(call: string, given: object, member: string): void {

@@ -292,7 +292,8 @@ function withoutYolo({ yolo: _right, ...position }: Position): Position {
 }
 
 /** The part of a checkpoint that a restore is limited to. */
-export type RestorePlane = "files" | "conversation" | "state";
+export const RESTORE_PLANES = ["files", "conversation", "state"] as const;
+export type RestorePlane = (typeof RESTORE_PLANES)[number];
 
 /** The planes after a restore of this scope; the caller sets the files. `paths`: only files are restored. */
 export function planesAfterRestore(params: {

@@ -2,6 +2,7 @@
 
 import { HoldfastError, describeValue } from "@holdfast/platform/error";
 import { type CheckpointParent, type Planes, TRIGGERS, type Trigger } from "./checkpoint.ts";
+import { choiceHint } from "./options.ts";
 import { EFFECT_KINDS, type Effect, checkIntent, stepEffect } from "./effects.ts";
 import { ENTRY_KINDS, type EntryKind } from "./journal.ts";
 import { type Json, type JsonObject, deepFreeze } from "./json.ts";
@@ -218,7 +219,7 @@ const TRIGGER_SET: ReadonlySet<string> = new Set(TRIGGERS);
 
 function checkTrigger(trigger: string): void {
   if (!TRIGGER_SET.has(trigger))
-    throw usage(`${describeValue(trigger)} is not a trigger`, `One of: ${TRIGGERS.join(", ")}.`);
+    throw usage(`${describeValue(trigger)} is not a trigger`, choiceHint(trigger, TRIGGERS));
 }
 
 /** The few facts that lists show without reading the planes. */

@@ -1,9 +1,10 @@
 /** Compares two or more runs: their facts, where they diverge, and the differences between their files. */
 import { newBudget } from "@holdfast/core/budget";
 import type { Checkpoint, CheckpointParent } from "@holdfast/core/checkpoint";
+import { type JsonChange, diffJson } from "@holdfast/core/diff-json";
 import { FactsReader } from "@holdfast/core/find-rollback";
 import { reliedOn } from "@holdfast/core/findings";
-import { sha256 } from "@holdfast/core/json";
+import { type JsonObject, sha256 } from "@holdfast/core/json";
 import { loadFrom } from "@holdfast/core/run-session";
 import type { Position } from "@holdfast/core/position";
 import type { RollbackFacts } from "@holdfast/core/rollback";
@@ -64,9 +65,13 @@ export async function compareRuns(work: CompareWork): Promise<Comparison> {
   for (const [at, a] of sides.entries())
     for (const b of sides.slice(at + 1)) {
       const code = await changeOf(work, a.run.tree, b.run.tree);
-      pairs.push({ a: a.run.id, b: b.run.id, code, diverged: divergenceOf(a, b) });
+      pairs.push({ a: a.run.id, b: b.run.id, code, values: changedValues(a, b), diverged: divergenceOf(a, b) });
     }
   return { runs, pairs, best: findBest(runs), diffs: await readDiffs(work, runs) };
+}
+
+function changedValues(a: Side, b: Side): ComparedPair["values"] {
+  return a.values === null || b.values === null ? null : diffJson({ from: a.values, to: b.values }).changes;
 }
 
 function divergenceOf(a: Side, b: Side): ComparedPair["diverged"] {
@@ -190,6 +195,8 @@ export interface ComparedPair {
   readonly b: string;
   /** The changes from the first to the second. */
   readonly code: CodeChange | null;
+  /** The values that differ, if both runs were saved by hand; null if a workflow executed one of them. */
+  readonly values: readonly JsonChange[] | null;
   readonly diverged: Divergence;
 }
 
@@ -207,6 +214,8 @@ interface Side {
   readonly baseCommit: string | null;
   /** The first checkpoint with files, of the root run of the lineage. */
   readonly beginning: Beginning | null;
+  /** null if a workflow executed the run: its values are the workflow's state. */
+  readonly values: JsonObject | null;
 }
 
 /** Acquires no lease and writes nothing, so another process may work on the run meanwhile. */
@@ -257,6 +266,7 @@ async function readSide(store: Store, { handle, sequence: at, status }: Compared
     steps: [...before.steps, ...own.history.steps],
     baseCommit: planes === undefined ? null : (reliedOn(planes).base?.commit ?? planes.files?.base ?? null),
     beginning: before.beginning ?? own.beginning,
+    values: planes === undefined || planes.position.stageAttempt.number > 0 ? null : planes.context.values,
   };
 }
 

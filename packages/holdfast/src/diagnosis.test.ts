@@ -73,6 +73,8 @@ describe("doctor judges its observations", () => {
     [{ store: { ...fine.store, size: { level: "near", text: "much" } } }, "size", "warn"],
     [{ store: { ...fine.store, size: { level: "reached", text: "all" } } }, "size", "fail"],
     [{ freeBytes: 500 * 1024 ** 2 }, "disk", "warn"],
+    // A run can start with this much, so `doctor` must not call it a failure.
+    [{ freeBytes: 9 * 1024 ** 2 }, "disk", "warn"],
     [{ freeBytes: 1024 ** 2 }, "disk", "fail"],
     [{ unfinishedRestores: [{ run: "r", target: "r@1" }] }, "restore", "warn"],
     [{ danglingRefs: 3 }, "refs", "ok"],

@@ -6,7 +6,7 @@ import type { AgentProbe } from "@holdfast/core/agent";
 import type { RunUsage } from "@holdfast/core/gc";
 import { SIZE_HINT, type SizeReport } from "@holdfast/core/store-size";
 import { MIN_GIT_VERSION, isGitTooOld } from "@holdfast/platform/git-command";
-import { LOW_BYTES } from "./preflight.ts";
+import { judgeSpace } from "./preflight.ts";
 
 /** The plain facts that `doctor` gathers. */
 export interface Observations {
@@ -62,8 +62,6 @@ export interface DoctorReport {
   /** Space in the store by run, the largest first; empty if no store can be read. */
   readonly usage: readonly RunUsage[];
 }
-
-const NO_DISK = 64 * 1024 ** 2;
 
 export function diagnose(seen: Observations): DoctorReport {
   const checks: Check[] = [
@@ -152,15 +150,19 @@ function checkSize({ level, text }: SizeReport): Check {
 
 function checkDisk(free: number): Check {
   const detail = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
-  if (free < NO_DISK) return { name: "disk", level: "fail", detail, fix: "Free some space, or run `holdfast gc`." };
-  if (free < LOW_BYTES)
-    return {
-      name: "disk",
-      level: "warn",
-      detail,
-      fix: "Little space is left; `holdfast gc --dry-run` shows what can be dropped.",
-    };
-  return { name: "disk", level: "ok", detail, fix: null };
+  switch (judgeSpace(free)) {
+    case "full":
+      return { name: "disk", level: "fail", detail, fix: "Free some space, or run `holdfast gc`." };
+    case "low":
+      return {
+        name: "disk",
+        level: "warn",
+        detail,
+        fix: "Little space is left; `holdfast gc --dry-run` shows what can be dropped.",
+      };
+    case "enough":
+      return { name: "disk", level: "ok", detail, fix: null };
+  }
 }
 
 /**

@@ -120,3 +120,15 @@ test("a run may be closed after its store, whose end has released the lease", as
   await using second = await openHoldfast({ store });
   expect(await (await second.run("r")).holder()).toBeUndefined();
 });
+
+test("runs that were saved by hand are compared by their values", async () => {
+  const store = scratchDirectory(onTestFinished);
+  await using holdfast = await openHoldfast({ cwd: store, store, create: true });
+  for (const [id, count] of [
+    ["one", 1],
+    ["two", 2],
+  ] as const)
+    await (await holdfast.createRun({ id, workspace: "none" })).save({ values: { count, same: true } });
+  const { pairs } = await holdfast.compare(["one", "two"]);
+  expect(pairs).toMatchObject([{ a: "one@1", b: "two@1", values: [{ path: "/count", from: 1, to: 2 }] }]);
+});

@@ -236,7 +236,13 @@ export class Holdfast implements AsyncDisposable {
   async diff(
     params: { readonly from: string; readonly to?: string } & Pick<DiffParams, "paths" | "format" | "color">,
   ): Promise<HoldfastDiff> {
-    checkOptions("diff", params, { from: "any", to: "any", paths: "texts", format: "text", color: "any" });
+    checkOptions("diff", params, {
+      from: "any",
+      to: "any",
+      paths: "texts",
+      format: ["patch", "stat", "names", "counts"],
+      color: "any",
+    });
     const { from, to, ...shown } = params;
     const before = await this.store.getCheckpoint(await this.resolve(from));
     const other =
@@ -249,7 +255,7 @@ export class Holdfast implements AsyncDisposable {
   /** Compares two or more runs as they are now, or as they were at the named checkpoints. Acquires no lease. */
   async compare(addresses: readonly string[], options: Pick<CompareWork, "paths" | "text"> = {}): Promise<Comparison> {
     checkArgument("compare", "its addresses", addresses, "texts");
-    checkOptions("compare", options, { paths: "texts", text: "any" });
+    checkOptions("compare", options, { paths: "texts", text: ["patch", "stat"] });
     const sides: CompareWork["sides"][number][] = [];
     for (const address of addresses) {
       // A run without any checkpoint can still be compared.
@@ -363,11 +369,10 @@ async function createRun(adapters: CoreAdapters, cwd: string, params: CreateRunP
     workflow: "text",
     work: "object",
     labels: "object",
-    workspace: "any",
+    workspace: ["here", "new", "none"],
     values: "any",
   });
   checkSchema("createRun", "values", params.values);
-  checkOneOf("createRun", "workspace", params.workspace, ["here", "new", "none"]);
   const work = params.work ?? { kind: "none" };
   const id = params.id ?? makeRunId({ work, random: adapters.random() });
   if (!RUN_ID.test(id)) {

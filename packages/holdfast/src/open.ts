@@ -10,7 +10,7 @@ import { ALL_CHECKPOINTS, type CheckpointSwitches } from "@holdfast/core/checkpo
 import { isCopyPattern, readCopiedVariables } from "@holdfast/core/copy-files";
 import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-policy";
 import { createMasking } from "@holdfast/core/mask";
-import { type ArgumentKind, checkOneOf, checkOptions } from "@holdfast/core/options";
+import { type OptionKind, checkOptions } from "@holdfast/core/options";
 import { hideRemoved } from "@holdfast/core/remove-run";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
 import { openMemoryStore } from "@holdfast/core/store-memory";
@@ -123,7 +123,6 @@ const CHECKPOINT_EVERY_MS = 10 * 60_000;
 /** Throws USAGE for an unknown option, which would be ignored silently, and for a value of the wrong kind. */
 function checkOpenParams(params: OpenParams): void {
   checkOptions("open", params, OPEN_OPTIONS);
-  checkOneOf("open", "mainCheckout", params.mainCheckout, ["ask", "report"]);
   const outside = params.copy?.find((pattern) => !isCopyPattern(pattern));
   if (outside !== undefined)
     throw usageError(
@@ -223,7 +222,7 @@ const OPEN_OPTIONS = {
   maxStoreBytes: "amount",
   maxUntrackedBytes: "amount",
   includeIgnored: "flag",
-  mainCheckout: "text",
+  mainCheckout: ["ask", "report"],
   setup: "texts",
   copy: "texts",
   leaseWaitMs: "amount",
@@ -241,4 +240,4 @@ const OPEN_OPTIONS = {
   loopLayout: "object",
   loops: "object",
   adapters: "function",
-} satisfies Readonly<Record<keyof OpenParams, ArgumentKind>>;
+} satisfies Readonly<Record<keyof OpenParams, OptionKind>>;

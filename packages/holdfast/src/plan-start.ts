@@ -7,10 +7,10 @@ import { basename, dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
-import type { ExecutionConfig, InputsPlane, IssueSnapshot } from "@holdfast/core/checkpoint";
+import { EXECUTION_MODES, type ExecutionConfig, type InputsPlane, type IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { SlotRequest } from "@holdfast/core/hold-lease";
 import { type JsonObject, sha256 } from "@holdfast/core/json";
-import { type ArgumentKind, checkArgument, checkOptions } from "@holdfast/core/options";
+import { type OptionKind, checkArgument, checkOptions } from "@holdfast/core/options";
 import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import { type BeginPlan, type RunSummary, type Work, makeRunId, numberedId, planBegin } from "@holdfast/core/run";
@@ -330,15 +330,15 @@ const START_OPTIONS = {
   id: "text",
   again: "flag",
   base: "textOrNull",
-  workspace: "text",
+  workspace: ["new", "none"],
   signal: "signal",
   listen: "function",
   sessionMs: "amount",
   loopSlot: "object",
   priority: "number",
-  mode: "text",
+  mode: EXECUTION_MODES,
   seed: "number",
-} satisfies Readonly<Record<keyof StartParams, ArgumentKind>>;
+} satisfies Readonly<Record<keyof StartParams, OptionKind>>;
 
 /** Throws USAGE or NOT_JSON for what an untyped caller may pass. Nothing is created before. */
 export function checkStart(params: StartParams): void {

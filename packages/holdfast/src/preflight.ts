@@ -118,7 +118,13 @@ interface PreflightRow {
 /** Below this a run cannot save. The same limit ends the wait of a run for space. */
 const NEEDED_BYTES = 8 * 1024 ** 2;
 /** Below this the next checkouts and builds probably fail. */
-export const LOW_BYTES = 1024 ** 3;
+const LOW_BYTES = 1024 ** 3;
+
+/** The same verdict for the preflight and for `doctor`. */
+export function judgeSpace(free: number): "full" | "low" | "enough" {
+  if (free < NEEDED_BYTES) return "full";
+  return free < LOW_BYTES ? "low" : "enough";
+}
 
 /** Every mistake that is found before anything exists. docs/errors.md lists the same rows. */
 export const PREFLIGHT: readonly PreflightRow[] = [
@@ -382,14 +388,14 @@ export const PREFLIGHT: readonly PreflightRow[] = [
     level: "error",
     code: "DISK_FULL",
     noticeIn: "wait",
-    judge: ({ folders }) => spaceFindings(folders, (free) => free < NEEDED_BYTES),
+    judge: ({ folders }) => spaceFindings(folders, "full"),
   },
   {
     check: "low_disk",
     mistake: "less than 1 GiB is free",
     level: "notice",
     code: null,
-    judge: ({ folders }) => spaceFindings(folders, (free) => free >= NEEDED_BYTES && free < LOW_BYTES),
+    judge: ({ folders }) => spaceFindings(folders, "low"),
   },
   {
     check: "offline",
@@ -535,11 +541,11 @@ function commandMissing({ role, line, program, where, here, isAgent }: CommandFa
   return { message, hint: "Commands run in the run's worktree: commit the file, or give a whole path." };
 }
 
-function spaceFindings(folders: readonly FolderFacts[], isLow: (free: number) => boolean): readonly Said[] {
+function spaceFindings(folders: readonly FolderFacts[], wanted: "full" | "low"): readonly Said[] {
   const [tightest] = folders
     .flatMap(({ path, freeBytes }) => (freeBytes === null ? [] : [{ path, free: freeBytes }]))
     .toSorted((one, other) => one.free - other.free);
-  if (tightest === undefined || !isLow(tightest.free)) return [];
+  if (tightest === undefined || judgeSpace(tightest.free) !== wanted) return [];
   const message = `${byteText(tightest.free)} are free at ${tightest.path}, and a run needs at least ${byteText(NEEDED_BYTES)}`;
   return [{ message, hint: "Free some space. `holdfast gc --dry-run` shows what Holdfast can remove." }];
 }

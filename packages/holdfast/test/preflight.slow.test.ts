@@ -481,7 +481,7 @@ test("each error of the table has a situation here", () => {
   );
 });
 
-test("what is unusual and works: a detached HEAD, a merge in progress, unpushed and uncommitted changes", async () => {
+test("a detached HEAD, a merge in progress, unpushed and uncommitted changes are notices, and the run starts", async () => {
   const place = await work.begin();
   await place.git("checkout", "-q", "-b", "other");
   await writeFile(join(place.clone, "README.md"), "# Other\n");

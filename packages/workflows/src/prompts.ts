@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type JsonObject, type Shape, dictionary, text as anyText } from "@holdfast/core/json";
-import { checkOptions, optionError, record, text } from "@holdfast/core/options";
+import { checkNames, optionError, record, text } from "@holdfast/core/options";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
 
@@ -76,11 +76,11 @@ export function allTemplates<N extends string>(
 export function parsePrompts<N extends string>(prompts: Prompts<N>, options: JsonObject): PromptSources<N> {
   const names = promptNames(prompts);
   const given = record(options, "prompts");
-  checkOptions(`${prompts.workflow} prompts`, given, names);
+  checkNames(`${prompts.workflow} prompts`, given, names);
   const source = (name: N): PromptSource | null => {
     if (given[name] === undefined || given[name] === null) return null;
     const one = record(given, name);
-    checkOptions(`${prompts.workflow} prompts.${name}`, one, ["text", "path"]);
+    checkNames(`${prompts.workflow} prompts.${name}`, one, ["text", "path"]);
     if (Object.keys(one).length !== 1) throw optionError(`prompts.${name}`, one, 'either "text" or "path"');
     return one["path"] === undefined ? { text: text(one, "text") } : { path: text(one, "path") };
   };

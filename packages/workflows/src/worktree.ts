@@ -6,7 +6,7 @@ import type { Checkpoint } from "@holdfast/core/checkpoint";
 import { type CommandResult, commandEnding, lastLines } from "@holdfast/core/commands";
 import type { Forge } from "@holdfast/core/forge";
 import type { JsonObject } from "@holdfast/core/json";
-import { checkOptions, count, record, text } from "@holdfast/core/options";
+import { checkNames, count, record, text } from "@holdfast/core/options";
 import { withRunTrailer } from "@holdfast/core/run";
 import type { CheckpointRef, Store } from "@holdfast/core/store";
 import type { StageContext, StepScope } from "@holdfast/core/workflow";
@@ -136,7 +136,7 @@ export function parseGate(workflow: string, given: JsonObject): GateCommand | nu
   const value = given["gate"];
   if (value === undefined || value === null) return null;
   const gate = typeof value === "string" ? { command: value } : record(given, "gate");
-  checkOptions(`${workflow} gate`, gate, ["command", "timeoutMs"]);
+  checkNames(`${workflow} gate`, gate, ["command", "timeoutMs"]);
   return { command: text(gate, "command"), timeoutMs: count(gate, "timeoutMs", 600_000, 1) };
 }
 

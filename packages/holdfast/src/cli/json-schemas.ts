@@ -61,6 +61,8 @@ const toolchain = strictObject({
   git: nullable(string()),
   agents: z.record(string(), string()),
 });
+/** One changed value; a side without the value lacks its key. */
+const valueChange = strictObject({ path: string(), from: z.unknown().optional(), to: z.unknown().optional() });
 const workerRepository = strictObject({ root: string(), store: nullable(string()) });
 const workerDecision = {
   kind: z.enum(["start", "wait", "skip"]),
@@ -167,7 +169,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     worktree: nullable(string()),
     files: array(strictObject({ path: string(), status: string(), from: nullable(string()) })),
     text: string(),
-    values: array(strictObject({ path: string(), from: z.unknown().optional(), to: z.unknown().optional() })),
+    values: array(valueChange),
     notCompared: anyList,
   }),
   restore: strictObject({
@@ -221,6 +223,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
         a: string(),
         b: string(),
         code,
+        values: nullable(array(valueChange)),
         diverged: strictObject({
           common: nullable(point),
           beginning: z.enum(["none", "checkpoint", "alike"]),

@@ -1,7 +1,7 @@
 /** Parses the command line against the specification of the command. */
 import { parseArgs } from "node:util";
 import { parsePriority } from "@holdfast/core/lease";
-import { nearest } from "@holdfast/core/options";
+import { choiceHint, nearest } from "@holdfast/core/options";
 import { type HoldfastError, usageError } from "@holdfast/platform/error";
 import type { SlotOptions } from "../plan-start.ts";
 import { type CommandSpec, type Flag, type Flags, GLOBAL_FLAGS, type Input, SUBCOMMANDS } from "./command.ts";
@@ -187,12 +187,8 @@ function badChoice(params: {
   readonly typed: string;
   readonly choices: readonly string[];
 }): HoldfastError {
-  const [guess] = nearest(params.typed, params.choices);
-  const hint =
-    guess === undefined
-      ? `One of: ${params.choices.join(", ")}.`
-      : `Did you mean ${guess}? One of: ${params.choices.join(", ")}.`;
-  return usage(params.command, `${params.what} cannot be "${params.typed}"`, hint);
+  const { command, what, typed, choices } = params;
+  return usage(command, `${what} cannot be "${typed}"`, choiceHint(typed, choices));
 }
 
 function usage(command: string, message: string, hint?: string): HoldfastError {

@@ -4,7 +4,7 @@ import { parseRalphOptions } from "@holdfast/workflows/ralph/options";
 import { DEFAULT_WORK, mergeWork, workEntries } from "../config/work-settings.ts";
 import { parseArguments } from "./parse-arguments.ts";
 import { runSpec } from "./run-flags.ts";
-import { deprecatedFlags, readRalphFiles, readRequest } from "./run-options.ts";
+import { deprecatedFlags, limitFlags, readLimits, readRalphFiles, readRequest } from "./run-options.ts";
 
 describe("read request", () => {
   const input = (...words: readonly string[]) => parseArguments(runSpec, words).input;
@@ -142,6 +142,17 @@ describe("read request", () => {
       expect(() => request(...words)).toThrow(message);
     });
   });
+});
+
+test.each([
+  [],
+  ["--max-tokens", "5000"],
+  ["--max-tokens", "none", "--max-cost", "2.5", "--max-total-time", "90m"],
+  ["--max-cost", "none", "--max-total-time", "none"],
+])("a suggested command repeats the limits %j", (...words) => {
+  const read = (typed: readonly string[]) => readLimits(parseArguments(runSpec, ["1", ...typed]).input);
+  const limits = read(words);
+  expect(read(limitFlags(limits).split(" ").slice(1))).toEqual(limits);
 });
 
 describe("read crunch options", () => {

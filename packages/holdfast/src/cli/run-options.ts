@@ -2,6 +2,7 @@
 import { basename, dirname } from "node:path";
 import { AGENT_LIST } from "@holdfast/core/agent";
 import { EXECUTION_MODES, type ExecutionConfig } from "@holdfast/core/checkpoint";
+import { choiceHint } from "@holdfast/core/options";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import { createMasking } from "@holdfast/core/mask";
 import type { Budget } from "@holdfast/core/position";
@@ -184,6 +185,17 @@ export function readLimits(
       ? {}
       : { milliseconds: amount("max-total-time", time, milliseconds, "a duration such as 2h") }),
   };
+}
+
+/** The flags that `readLimits` reads as these limits, each with a leading blank. */
+export function limitFlags({ tokens, microUsd, milliseconds: time }: Partial<Budget["limit"]>): string {
+  const flag = (name: string, value: number | null | undefined, text: (value: number) => string): string =>
+    value === undefined ? "" : ` --${name} ${value === null ? "none" : text(value)}`;
+  return [
+    flag("max-tokens", tokens, String),
+    flag("max-cost", microUsd, (value) => String(value / 1_000_000)),
+    flag("max-total-time", time, (value) => `${Math.ceil(value / 1000)}s`),
+  ].join("");
 }
 
 /** `--max-time`: applies to this session only. */
@@ -401,8 +413,7 @@ function typeOf(input: RunInput): string {
     throw usage("Both --skill and --flow were given", "A run has one of them: remove the other.");
   const named = skill !== undefined ? "skill_execution" : flow !== undefined ? "flow_command" : undefined;
   const type = input.text("type") ?? named ?? "ralph_loop";
-  if (!TYPES.includes(type))
-    throw usage(`--type cannot be "${type}" with the ralph workflow`, `Give one of ${TYPES.join(", ")}.`);
+  if (!TYPES.includes(type)) throw usage(`--type cannot be "${type}" with the ralph workflow`, choiceHint(type, TYPES));
   if (named !== undefined && type !== named)
     throw usage(
       `--type ${type} does not go with --${named === "flow_command" ? "flow" : "skill"}`,

@@ -12,6 +12,7 @@ test.each([
   [{ "package.json": PACKAGE, "pnpm-lock.yaml": "lockfileVersion: '9.0'\n" }, "pnpm install --frozen-lockfile"],
   [{ "package.json": PACKAGE, "yarn.lock": "# yarn lockfile v1\n" }, "yarn install --frozen-lockfile"],
   [{ "package.json": PACKAGE, "yarn.lock": BERRY }, "yarn install --immutable"],
+  [{ "package.json": PACKAGE, "bun.lock": "{}" }, "bun install --frozen-lockfile"],
   [{ "uv.lock": "version = 1\n", "requirements.txt": "pytest\n" }, "uv sync --frozen"],
   [{ "requirements.txt": "pytest\n" }, "python3 -m venv .venv && .venv/bin/python -m pip install -r requirements.txt"],
   [{ "Cargo.toml": "[package]\n", "Cargo.lock": "version = 4\n" }, "cargo fetch --locked"],

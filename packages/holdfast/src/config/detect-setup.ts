@@ -58,13 +58,8 @@ function ofLfs(read: Read): GuessedCommand | null {
 
 function ofJavaScript(read: Read): GuessedCommand | null {
   if (read("package.json") === "") return null;
-  if (read("pnpm-lock.yaml") !== "") return { command: "pnpm install --frozen-lockfile", why: "a pnpm-lock.yaml" };
-  const yarn = read("yarn.lock");
-  // Yarn 2 and newer write this block into the lockfile; Yarn 1 does not know their flag.
-  if (/^__metadata:/m.test(yarn)) return { command: "yarn install --immutable", why: "a yarn.lock of Yarn 2 or newer" };
-  if (yarn !== "") return { command: "yarn install --frozen-lockfile", why: "a yarn.lock" };
-  const lock = ["package-lock.json", "npm-shrinkwrap.json"].find((name) => read(name) !== "");
-  if (lock !== undefined) return { command: "npm ci", why: `a ${lock}` };
+  const locked = findLock(read);
+  if (locked !== null) return { command: locked.install, why: `a ${locked.lock}` };
   const { dependencies, devDependencies } = parse(read("package.json"));
   const names = [dependencies, devDependencies].flatMap((one) => Object.keys(asRecord(one)));
   // Without the flag, npm would write a lockfile, and the run would commit it.
@@ -72,6 +67,31 @@ function ofJavaScript(read: Read): GuessedCommand | null {
     ? null
     : { command: "npm install --no-package-lock", why: "a package.json with dependencies" };
 }
+
+interface PackageManager {
+  readonly lock: string;
+  /** Installs exactly what the lockfile names. */
+  readonly install: string;
+  /** Goes before the name of a script. */
+  readonly run: string;
+}
+
+/** The package manager whose lockfile a JavaScript project has; null: none. */
+export function findLock(read: Read): PackageManager | null {
+  const found = LOCKS.find(({ lock }) => read(lock) !== "") ?? null;
+  // Yarn 2 and newer write this block into the lockfile; Yarn 1 does not know their flag.
+  if (found?.run === "yarn" && /^__metadata:/m.test(read(found.lock)))
+    return { ...found, lock: "yarn.lock of Yarn 2 or newer", install: "yarn install --immutable" };
+  return found;
+}
+
+const LOCKS: readonly PackageManager[] = [
+  { lock: "pnpm-lock.yaml", install: "pnpm install --frozen-lockfile", run: "pnpm" },
+  { lock: "yarn.lock", install: "yarn install --frozen-lockfile", run: "yarn" },
+  { lock: "bun.lock", install: "bun install --frozen-lockfile", run: "bun run" },
+  { lock: "package-lock.json", install: "npm ci", run: "npm" },
+  { lock: "npm-shrinkwrap.json", install: "npm ci", run: "npm" },
+];
 
 function ofPython(read: Read): GuessedCommand | null {
   if (read("uv.lock") !== "") return { command: "uv sync --frozen", why: "a uv.lock" };

@@ -3,7 +3,7 @@
  * checkpoints.
  */
 import { type JsonObject, isRecord } from "@holdfast/core/json";
-import { checkOneOf, checkOptions } from "@holdfast/core/options";
+import { checkOptions } from "@holdfast/core/options";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { capture } from "@holdfast/core/values";
 import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
@@ -75,7 +75,7 @@ export class Context {
    * object; `NOT_JSON` if the config holds what JSON cannot represent.
    */
   constructor(taskId: string, options: ContextOptions = {}) {
-    checkOptions("Context", options, ["store", "config"]);
+    checkOptions("Context", options, { store: "any", config: "any" });
     const { store = null, config = {} } = options;
     if (store !== null && store.taskId !== taskId) throw wrongStore(taskId, store.taskId);
     if (!isRecord(config)) throw badConfig(config);
@@ -95,7 +95,7 @@ export class Context {
    * @throws {HoldfastError} `USAGE` if it is not a checkpoint, or the store belongs to another task.
    */
   static restore(checkpoint: Checkpoint, options: ContextOptions = {}): Context {
-    checkOptions("Context.restore", options, ["store", "config"]);
+    checkOptions("Context.restore", options, { store: "any", config: "any" });
     if (!(checkpoint instanceof Checkpoint)) throw notACheckpoint(checkpoint);
     const { taskId, values, tokenUsage } = checkpoint;
     const store = options.store ?? originOf(checkpoint);
@@ -169,8 +169,7 @@ export class Context {
     child: Context,
     options: { readonly onConflict?: "refuse" | "child_wins" | "parent_wins" } = {},
   ): readonly ContextConflict[] {
-    checkOptions("merge", options, ["onConflict"]);
-    checkOneOf("merge", "onConflict", options.onConflict, ["refuse", "child_wins", "parent_wins"]);
+    checkOptions("merge", options, { onConflict: ["refuse", "child_wins", "parent_wins"] });
     this.#checkChild(child);
     const decided = this.#cursor.merge(child.#cursor, options.onConflict ?? "refuse");
     this.#children.delete(child);
@@ -191,7 +190,7 @@ export class Context {
    * if another process has taken over its lease.
    */
   async snapshot(options: { readonly metadata?: JsonObject } = {}): Promise<Checkpoint> {
-    checkOptions("snapshot", options, ["metadata"]);
+    checkOptions("snapshot", options, { metadata: "any" });
     if (this.store === null) throw noStore(this.taskId);
     const { values, tokens } = snapshotContext(this.#cursor.tree, this.#cursor.id);
     const { metadata = {} } = options;
@@ -208,8 +207,7 @@ export class Context {
    * @throws {HoldfastError} `USAGE` if it is not a checkpoint, or a checkpoint of another task.
    */
   restore(checkpoint: Checkpoint, options: { readonly tokens?: "saved" | "keep" } = {}): this {
-    checkOptions("restore", options, ["tokens"]);
-    checkOneOf("restore", "tokens", options.tokens, ["saved", "keep"]);
+    checkOptions("restore", options, { tokens: ["saved", "keep"] });
     if (!(checkpoint instanceof Checkpoint)) throw notACheckpoint(checkpoint);
     if (checkpoint.taskId !== this.taskId) throw wrongCheckpoint(checkpoint.taskId, this.taskId);
     const { values, tokenUsage } = checkpoint;
@@ -328,7 +326,7 @@ export class CheckpointStore implements AsyncDisposable, AsyncIterable<Checkpoin
    * @throws {HoldfastError} `LEASE_HELD`, with the owner in `data`, while another live process writes the task.
    */
   async context(taskId: string = this.taskId, options: { readonly config?: ContextConfig } = {}): Promise<Context> {
-    checkOptions("context", options, ["config"]);
+    checkOptions("context", options, { config: "any" });
     const store = taskId === this.taskId ? this : this.task(taskId);
     await store.#run.hold(0);
     const latest = await store.latest();

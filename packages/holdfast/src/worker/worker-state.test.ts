@@ -1,6 +1,7 @@
-import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, existsSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import type { Attempt } from "./plan-work.ts";
@@ -11,7 +12,7 @@ const ATTEMPT: Attempt = { failures: 2, startedAt: "2026-11-18T12:00:00.000Z", e
 function scene() {
   const home = scratchDirectory(onTestFinished);
   const state = openWorkerState({ HOME: home });
-  return { home, state, list: join(state.directory, "repositories.json") };
+  return { home, state, list: join(state.directory, "repositories") };
 }
 
 test("the list is in the user's state directory, sorted, and adding twice changes nothing", () => {
@@ -31,6 +32,24 @@ test("the list is in the user's state directory, sorted, and adding twice change
   expect(state.repositories()).toEqual([{ root: "/shop", store: "/stores/shop" }]);
 });
 
+test("repositories that processes add and remove at the same time are all in the list, or not in it", async () => {
+  const { home, state } = scene();
+  for (let at = 0; at < 4; at += 1) state.add({ root: `/old-${at}`, store: null });
+  const script = (at: number): string => `
+    const { openWorkerState } = await import(${JSON.stringify(join(import.meta.dirname, "worker-state.ts"))});
+    const state = openWorkerState({ HOME: ${JSON.stringify(home)} });
+    for (let n = 0; n < 25; n += 1) state.add({ root: "/new-${at}-" + n, store: null });
+    state.remove("/old-${at}");`;
+  const ended = [0, 1, 2, 3].map(async (at) => {
+    const child = spawn(process.execPath, ["--input-type=module", "-e", script(at)], { stdio: "inherit" });
+    const [status] = await once(child, "exit");
+    expect(status).toBe(0);
+  });
+  await Promise.all(ended);
+  const wanted = [0, 1, 2, 3].flatMap((at) => Array.from({ length: 25 }, (_, n) => `/new-${at}-${n}`));
+  expect(new Set(state.repositories().map(({ root }) => root))).toEqual(new Set(wanted));
+});
+
 test("attempts are read as they were written, and `clear` leaves nothing", () => {
   const { home, state } = scene();
   state.saveHistory(new Map());
@@ -44,13 +63,16 @@ test("attempts are read as they were written, and `clear` leaves nothing", () =>
 
 test("a list that other users can write is not used, and one that does not parse is an error", () => {
   const { state, list } = scene();
-  mkdirSync(dirname(list), { recursive: true });
-  writeFileSync(list, JSON.stringify({ version: 1, repositories: [{ root: "/shop" }, { root: "relative" }, 7] }));
+  state.add({ root: "/shop", store: null });
+  const [name = ""] = readdirSync(list);
+  const entry = join(list, name);
+  writeFileSync(join(list, `${"0".repeat(32)}.json`), JSON.stringify({ version: 1, root: "relative" }));
+  writeFileSync(join(list, `.holdfast-tmp-${name}`), '{"version": 1, "ro');
   expect(state.repositories()).toEqual([{ root: "/shop", store: null }]);
-  chmodSync(list, 0o666);
+  chmodSync(entry, 0o666);
   expect(state.repositories()).toEqual([]);
-  chmodSync(list, 0o600);
-  writeFileSync(list, '{"version": 1, "repos');
+  chmodSync(entry, 0o600);
+  writeFileSync(entry, '{"version": 1, "ro');
   expect(() => state.repositories()).toThrow(/cannot be read/);
 });
 

@@ -2,9 +2,9 @@
  * The worker's files in the user's state directory: the repositories that it looks after, its attempts, and a lock that
  * shows whether a worker is alive. Everything else is in the stores of the repositories.
  */
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
-import { asRecord, asRecords } from "@holdfast/core/json";
+import { asRecord, asRecords, sha256 } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   makeDurableDirectory,
@@ -53,36 +53,46 @@ export interface WorkerState {
 
 export function openWorkerState(env: Env): WorkerState {
   const directory = join(xdgHome(env, "XDG_STATE_HOME"), "holdfast/worker");
-  const [listPath, historyPath, locks] = [
-    join(directory, "repositories.json"),
+  // A file for each repository: two processes that add one at the same time cannot lose each other's.
+  const [list, historyPath, locks] = [
+    join(directory, "repositories"),
     join(directory, "history.json"),
     join(directory, "alive"),
   ];
   const write = (path: string, document: object): void => {
-    makeDurableDirectory(directory);
+    makeDurableDirectory(dirname(path));
     writeDurable({
       path,
       data: Buffer.from(`${JSON.stringify({ version: 1, ...document }, null, 2)}\n`),
       mode: "replace",
     });
   };
+  const fileOf = (root: string): string => join(list, `${sha256(root).slice(0, 32)}.json`);
+  // A temporary file of a killed process does not end so.
+  const listed = (): readonly string[] =>
+    existsSync(list)
+      ? readdirSync(list)
+          .filter((name) => /^[0-9a-f]{32}\.json$/.test(name))
+          .map((name) => join(list, name))
+      : [];
   const live = (): readonly string[] =>
     listProcessLocks(locks).filter((name) => readProcessLock(locks, name) === "held");
   const state: WorkerState = {
     directory,
-    repositories: () => parseRepositories(read(listPath)),
+    repositories: () =>
+      listed()
+        .flatMap((path) => parseRepository(read(path)))
+        .toSorted((a, b) => (a.root < b.root ? -1 : 1)),
     add(repository) {
-      const known = state.repositories();
-      const same = known.find(({ root }) => root === repository.root);
+      const same = state.repositories().find(({ root }) => root === repository.root);
       if (same !== undefined && same.store === repository.store) return false;
-      const others = known.filter(({ root }) => root !== repository.root);
-      write(listPath, { repositories: [...others, repository].toSorted((a, b) => (a.root < b.root ? -1 : 1)) });
+      write(fileOf(repository.root), repository);
       return true;
     },
     remove(root) {
-      const known = state.repositories();
-      if (!known.some((one) => one.root === root)) return false;
-      write(listPath, { repositories: known.filter((one) => one.root !== root) });
+      const path = fileOf(root);
+      if (!existsSync(path)) return false;
+      removeDurable(path);
       return true;
     },
     history: () => parseHistory(read(historyPath)),
@@ -123,7 +133,8 @@ export function openWorkerState(env: Env): WorkerState {
       const found = existsSync(directory);
       if (!found) return false;
       sweepProcessLocks(locks, listProcessLocks(locks));
-      for (const path of [listPath, historyPath]) if (existsSync(path)) removeDurable(path);
+      for (const path of [...listed(), historyPath]) if (existsSync(path)) removeDurable(path);
+      removeIfEmpty(list);
       removeIfEmpty(locks);
       removeIfEmpty(directory);
       removeIfEmpty(dirname(directory));
@@ -146,6 +157,8 @@ function read(path: string): Readonly<Record<string, unknown>> {
   if (stat === undefined || (stat.mode & 0o022) !== 0) return {};
   if (process.getuid !== undefined && stat.uid !== process.getuid()) return {};
   const file = readRegularFile({ path, maxBytes: 4_000_000 });
+  // Another process may have removed it just now.
+  if (file.kind === "absent") return {};
   try {
     if (file.kind === "read") return asRecord(JSON.parse(file.bytes.toString("utf8")));
   } catch {
@@ -159,12 +172,10 @@ function read(path: string): Readonly<Record<string, unknown>> {
   });
 }
 
-function parseRepositories({ repositories }: Readonly<Record<string, unknown>>): readonly WorkerRepository[] {
-  return asRecords(repositories).flatMap(({ root, store }) =>
-    typeof root === "string" && isAbsolute(root)
-      ? [{ root, store: typeof store === "string" && store !== "" ? store : null }]
-      : [],
-  );
+function parseRepository({ root, store }: Readonly<Record<string, unknown>>): readonly WorkerRepository[] {
+  return typeof root === "string" && isAbsolute(root)
+    ? [{ root, store: typeof store === "string" && store !== "" ? store : null }]
+    : [];
 }
 
 function parseHistory({ attempts }: Readonly<Record<string, unknown>>): ReadonlyMap<string, Attempt> {

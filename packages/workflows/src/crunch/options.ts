@@ -2,7 +2,7 @@
 
 import { checkAgentName } from "@holdfast/core/agent";
 import { type JsonObject, parseShape } from "@holdfast/core/json";
-import { checkOptions, count, flag, nullableText, optionError, record, text } from "@holdfast/core/options";
+import { checkNames, count, flag, nullableText, optionError, record, text } from "@holdfast/core/options";
 import type { TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
 import { type PromptSources, type Prompts, parsePrompts, promptsJson } from "../prompts.ts";
 import { type GateCommand, parseGate } from "../worktree.ts";
@@ -84,7 +84,7 @@ export const defaultCrunchOptions: CrunchOptions = {
 /** Throws USAGE for an unknown name or an invalid value. */
 export function parseCrunchOptions(given: JsonObject): CrunchOptions {
   const base = defaultCrunchOptions;
-  checkOptions("crunch", given, Object.keys(base));
+  checkNames("crunch", given, Object.keys(base));
   return {
     target: parseTarget(given),
     type: parseType(given),
@@ -119,14 +119,18 @@ function parseTarget(given: JsonObject): CrunchOptions["target"] {
   if (value === undefined || value === null) return defaultCrunchOptions.target;
   const phase = typeof value === "string" ? parsePhase(value) : null;
   if (phase !== null && (phase === "done" || isCrunchStage(phase))) return phase;
-  throw optionError("target", value, `one of ${[...CRUNCH_STAGES, "done"].join(", ")}`);
+  throw optionError("target", value, [...CRUNCH_STAGES, "done"]);
 }
 
 function parseType(given: JsonObject): CrunchOptions["type"] {
   const value = given["type"];
   if (value === undefined || value === null) return null;
   if (value === "bug" || value === "feature") return value;
-  throw optionError("type", value, `one of ${ISSUE_TYPES.filter((type) => type !== "decomposition").join(", ")}`);
+  throw optionError(
+    "type",
+    value,
+    ISSUE_TYPES.filter((type) => type !== "decomposition"),
+  );
 }
 
 function parseModels(given: JsonObject): CrunchOptions["models"] {
@@ -143,7 +147,7 @@ function parseSettings(given: JsonObject): CrunchSettings {
 
 function parseLimits(given: JsonObject): CrunchLimits {
   const base = defaultCrunchOptions.limits;
-  checkOptions("crunch limits", given, Object.keys(base));
+  checkNames("crunch limits", given, Object.keys(base));
   return {
     e2eFailures: count(given, "e2eFailures", base.e2eFailures, 0),
     replays: count(given, "replays", base.replays, 0),

@@ -2,17 +2,7 @@
 
 import { checkAgentName } from "@holdfast/core/agent";
 import type { JsonObject } from "@holdfast/core/json";
-import {
-  checkOptions,
-  count,
-  flag,
-  nullableText,
-  optionError,
-  record,
-  score,
-  texts,
-  word,
-} from "@holdfast/core/options";
+import { checkNames, count, flag, nullableText, optionError, record, score, texts, word } from "@holdfast/core/options";
 import { usageError } from "@holdfast/platform/error";
 import { type PromptSources, parsePrompts, promptsJson } from "../prompts.ts";
 import { parseGate } from "../worktree.ts";
@@ -125,7 +115,7 @@ export function parseImplOptions(given: JsonObject): {
 } {
   const { current, warnings } = deprecatedSpellings(given);
   const base = defaultImplOptions;
-  checkOptions("impl", current, Object.keys(base));
+  checkNames("impl", current, Object.keys(base));
   const options: ImplOptions = {
     maxIterations: count(current, "maxIterations", base.maxIterations, 1),
     maxReviews: count(current, "maxReviews", base.maxReviews, 1),
@@ -175,7 +165,7 @@ function model(given: JsonObject, name: string): string | null {
 }
 
 function parseThresholds(given: JsonObject): ImplOptions["thresholds"] {
-  checkOptions("impl thresholds", given, DIMENSIONS);
+  checkNames("impl thresholds", given, DIMENSIONS);
   const base = defaultImplOptions.thresholds;
   return {
     faithful: score(given, "faithful", base.faithful),
@@ -194,7 +184,7 @@ function parseTags(given: JsonObject): readonly string[] {
 
 function parseCi(given: JsonObject): CiOptions {
   const base = defaultImplOptions.ci;
-  checkOptions("impl ci", given, Object.keys(base));
+  checkNames("impl ci", given, Object.keys(base));
   return {
     pollMs: count(given, "pollMs", base.pollMs, 1),
     timeoutMs: count(given, "timeoutMs", base.timeoutMs, 1),
@@ -204,7 +194,7 @@ function parseCi(given: JsonObject): CiOptions {
 
 function parseLimits(given: JsonObject): ImplLimits {
   const base = defaultImplOptions.limits;
-  checkOptions("impl limits", given, Object.keys(base));
+  checkNames("impl limits", given, Object.keys(base));
   return {
     prAttempts: count(given, "prAttempts", base.prAttempts, 1),
     rebases: count(given, "rebases", base.rebases, 0),

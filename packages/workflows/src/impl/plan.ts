@@ -3,7 +3,7 @@
 import { isAbsolute, relative, sep } from "node:path";
 import type { InputsPlane } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, type TypeOf, isJsonObject, object, sha256, text } from "@holdfast/core/json";
-import { checkOptions, optionError, record, text as requiredText } from "@holdfast/core/options";
+import { checkNames, optionError, record, text as requiredText } from "@holdfast/core/options";
 import type { Fence } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
@@ -19,7 +19,7 @@ const MAX_CHARACTERS = 1024 * 1024;
 export function parsePlan(given: JsonObject): Plan | null {
   if (given["plan"] === undefined || given["plan"] === null) return null;
   const plan = record(given, "plan");
-  checkOptions("impl plan", plan, ["path", "text"]);
+  checkNames("impl plan", plan, ["path", "text"]);
   const content = requiredText(plan, "text");
   if (content.length > MAX_CHARACTERS) throw optionError("plan.text", content.length, "at most 1 MiB of text");
   return { path: requiredText(plan, "path"), text: content };

@@ -2,17 +2,7 @@
 
 import { checkAgentName } from "@holdfast/core/agent";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
-import {
-  checkOptions,
-  count,
-  flag,
-  nullableText,
-  optionError,
-  record,
-  text,
-  within,
-  word,
-} from "@holdfast/core/options";
+import { checkNames, count, flag, nullableText, optionError, record, text, within, word } from "@holdfast/core/options";
 import { type RetentionPolicy, loopRetention } from "@holdfast/core/retention";
 import { makeRunId } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -149,7 +139,7 @@ export const defaultRalphOptions: RalphOptions = {
 /** Throws USAGE for an unknown name, an invalid value, or a type without its required options. */
 export function parseRalphOptions(given: JsonObject): RalphOptions {
   const base = defaultRalphOptions;
-  checkOptions("ralph", given, Object.keys(base));
+  checkNames("ralph", given, Object.keys(base));
   const parsed = {
     workflowType: word(given, "workflowType", base.workflowType, WORKFLOW_TYPES),
     until: parseChecks(given, "until"),
@@ -222,7 +212,7 @@ function parseChecks(given: JsonObject, name: string): readonly Check[] {
   if (value === undefined || value === null) return [];
   return (isJsonArray(value) ? value : [value]).map((one) => {
     const check = typeof one === "string" ? { command: one } : asObject(name, one);
-    checkOptions(`ralph ${name}`, check, ["command", "timeoutMs"]);
+    checkNames(`ralph ${name}`, check, ["command", "timeoutMs"]);
     return { command: text(check, "command"), timeoutMs: count(check, "timeoutMs", 600_000, 1) };
   });
 }
@@ -233,7 +223,7 @@ function parseSteps(given: JsonObject): readonly FlowStep[] {
   if (!isJsonArray(value)) throw optionError("steps", value, "a list of steps");
   const steps = value.map((one) => {
     const step = asObject("steps", one);
-    checkOptions("ralph steps", step, ["name", "prompt", "until"]);
+    checkNames("ralph steps", step, ["name", "prompt", "until"]);
     return { name: text(step, "name").slice(0, 100), prompt: text(step, "prompt"), until: parseChecks(step, "until") };
   });
   const twice = steps.find((step, place) => steps.findIndex((one) => one.name === step.name) < place);
@@ -245,7 +235,7 @@ function parseSkill(given: JsonObject): Skill | null {
   const value = given["skill"];
   if (value === undefined || value === null) return null;
   const skill = asObject("skill", value);
-  checkOptions("ralph skill", skill, ["name", "text", "arguments"]);
+  checkNames("ralph skill", skill, ["name", "text", "arguments"]);
   const args = skill["arguments"] ?? "";
   if (typeof args !== "string") throw optionError("skill.arguments", args, "a text");
   return { name: text(skill, "name").slice(0, 100), text: text(skill, "text"), arguments: args };
@@ -253,7 +243,7 @@ function parseSkill(given: JsonObject): Skill | null {
 
 function parseMemory(given: JsonObject): RalphOptions["memory"] {
   const base = defaultRalphOptions.memory;
-  checkOptions("ralph memory", given, Object.keys(base));
+  checkNames("ralph memory", given, Object.keys(base));
   const capacity = count(given, "capacity", base.capacity, 1);
   if (capacity > 10) throw optionError("memory.capacity", capacity, "a whole number from 1 to 10");
   return { capacity, policy: word(given, "policy", base.policy, MEMORY_POLICIES) };
@@ -261,7 +251,7 @@ function parseMemory(given: JsonObject): RalphOptions["memory"] {
 
 function parseDetection(given: JsonObject): Detection {
   const base = defaultRalphOptions.detection;
-  checkOptions("ralph detection", given, Object.keys(base));
+  checkNames("ralph detection", given, Object.keys(base));
   const regression = given["regression"];
   return {
     stuck: nullableCount(given, "stuck", base.stuck, 2),
@@ -273,7 +263,7 @@ function parseDetection(given: JsonObject): Detection {
 
 function parseWeights(given: JsonObject): RalphOptions["qualityWeights"] {
   const base = defaultRalphOptions.qualityWeights;
-  checkOptions("ralph qualityWeights", given, DIMENSIONS);
+  checkNames("ralph qualityWeights", given, DIMENSIONS);
   const weight = (name: Dimension): number => within(given, name, base[name], { least: 0, most: 1_000_000 });
   const weights = {
     validation: weight("validation"),

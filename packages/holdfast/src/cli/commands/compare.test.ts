@@ -54,6 +54,7 @@ const pair = (a: string, b: string): Comparison["pairs"][number] => ({
   a,
   b,
   code: { files: 2, added: 5, removed: 1, changed: [] },
+  values: null,
   diverged: {
     common: { run: "fix-login", sequence: 3 },
     beginning: "checkpoint",
@@ -102,6 +103,33 @@ test("runs with nothing in common have no divergence", () => {
   const diverged = { ...only.diverged, common: null, beginning: "none" } as const;
   const text = comparisonText({ ...two, pairs: [{ ...only, diverged }] }, PAGE).replaceAll(/\s+/g, " ");
   expect(text).toContain("they have no common beginning, so they differ from the start best");
+});
+
+test("runs that were saved by hand differ in their values", () => {
+  const [only] = two.pairs;
+  if (only === undefined) throw new TypeError("two runs are compared");
+  const diverged = { common: null, beginning: "alike", first: null } as const;
+  const between = (values: NonNullable<typeof only.values>): string => {
+    const text = comparisonText({ ...two, pairs: [{ ...only, code: null, values, diverged }] }, PAGE);
+    expect(text.split("\n").filter((line) => displayWidth(line) > 80)).toEqual([]);
+    return text.slice(text.indexOf("between"), text.indexOf("best *"));
+  };
+  expect(between([])).toContain("the values are the same");
+  expect(
+    between([
+      { path: "/count", from: 1, to: 2 },
+      { path: "/extra", to: "\x1b[2J".repeat(40) },
+    ]),
+  ).toMatchInlineSnapshot(`
+    "between   2 values differ; their files cannot be compared; no common checkpoint
+      state /count 1 → 2
+      state /extra added "\\u001b[2J\\u001b[2J\\u001b[2J\\…
+    "
+  `);
+  const many = Array.from({ length: 12 }, (_, at) => ({ path: `/${at}`, from: at, to: null }));
+  expect(between(many)).toMatch(
+    /12 values differ[^]*\/9 9 → null\n  all of them: holdfast diff fix-login@7 other-way@7\n$/,
+  );
 });
 
 test("a damaged journal is named before the data that was read from it", () => {

@@ -13,7 +13,7 @@ import { type Page, type Style, paint } from "../output/page.ts";
 import { costText, countText, spentKnown, timeText, tokensSpentText } from "../output/quantities.ts";
 import { RUN_COLUMN, reasonLine, stageText, statusCell } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
-import { escapeLines, escapeText, hangingIndent } from "../output/text.ts";
+import { escapeLines, escapeText, hangingIndent, valueLine } from "../output/text.ts";
 
 export const spec = {
   name: "compare",
@@ -47,7 +47,7 @@ export const spec = {
     { line: "holdfast compare one two three --choose two", about: "choose the second, and print what to do next" },
   ],
   reads: true,
-  json: '{"runs": [{"id", "run", "sequence", "workflow", "work", "status": {"kind", ...}, "stage", "iteration", "attempts", "calls", "failures", "checks": [{"name", "trail": [true], "last": {"pass", "reason"}}], "score", "scoreTrail", "scores": [{"name", "value"}], "metrics": [{"name", "value"}], "spent", "ownSpent", "time": {"wall", "work"}, "effects": [{"kind", "target", "state", "adopted", "number"}], "pullRequest", "lineage": [{"run", "sequence"}], "branch", "worktree", "tree", "uncommitted", "tags", "damage": ["..."], "base": {"kind", "name", "tree"}, "code": {"files", "added", "removed", "changed": [{"path", "status", "from", "added", "removed"}]}}], "pairs": [{"a", "b", "code", "diverged": {"common": {"run", "sequence"} or null, "beginning": "checkpoint" | "alike" | "none", "first": {"shared", "kind", "a", "b"} or null}}], "best": [{"dimension", "ids"}], "diffs": [{"from", "to", "text"}], "choice": null or {"id", "tag", "untagged": ["RUN@n"]}}. "spent" counts what came before a fork too, "ownSpent" only what came after; times are milliseconds; "code" is null where files are missing.',
+  json: '{"runs": [{"id", "run", "sequence", "workflow", "work", "status": {"kind", ...}, "stage", "iteration", "attempts", "calls", "failures", "checks": [{"name", "trail": [true], "last": {"pass", "reason"}}], "score", "scoreTrail", "scores": [{"name", "value"}], "metrics": [{"name", "value"}], "spent", "ownSpent", "time": {"wall", "work"}, "effects": [{"kind", "target", "state", "adopted", "number"}], "pullRequest", "lineage": [{"run", "sequence"}], "branch", "worktree", "tree", "uncommitted", "tags", "damage": ["..."], "base": {"kind", "name", "tree"}, "code": {"files", "added", "removed", "changed": [{"path", "status", "from", "added", "removed"}]}}], "pairs": [{"a", "b", "code", "values": [{"path", "from", "to"}] or null, "diverged": {"common": {"run", "sequence"} or null, "beginning": "checkpoint" | "alike" | "none", "first": {"shared", "kind", "a", "b"} or null}}], "best": [{"dimension", "ids"}], "diffs": [{"from", "to", "text"}], "choice": null or {"id", "tag", "untagged": ["RUN@n"]}}. "spent" counts what came before a fork too, "ownSpent" only what came after; times are milliseconds; "code" is null where files are missing, "values" where a workflow executed a run.',
 } as const satisfies CommandSpec;
 
 const MOST = 8;
@@ -296,7 +296,7 @@ function shortName(name: string): string {
 }
 
 function pairText(
-  { a, b, code, diverged }: ComparedPair,
+  { a, b, code, values, diverged }: ComparedPair,
   { page, alone }: { readonly page: Page; readonly alone: boolean },
 ): string {
   const names = alone ? "" : `${a} and ${b}: `;
@@ -306,9 +306,25 @@ function pairText(
       : code.files === 0
         ? "the files are the same"
         : `${changeText(code)} from ${alone ? "the first to the second" : "one to the other"}`;
-  const text = `${names}${files}; ${divergedText({ a, b, diverged })}`;
-  return hangingIndent({ label: "between", labelWidth: LABEL, text }, page);
+  if (values === null) {
+    const text = `${names}${files}; ${divergedText({ a, b, diverged })}`;
+    return hangingIndent({ label: "between", labelWidth: LABEL, text }, page);
+  }
+  // The steps of a run that was saved by hand are its caller's, so only its values and files can differ.
+  const counted =
+    values.length === 0
+      ? "the values are the same"
+      : `${countText(values.length, "value")} ${values.length === 1 ? "differs" : "differ"}`;
+  const head = hangingIndent(
+    { label: "between", labelWidth: LABEL, text: `${names}${counted}; ${files}; ${originText(diverged)}` },
+    page,
+  );
+  const shown = values.slice(0, MOST_VALUES).map((change) => `  ${valueLine(change, page)}`);
+  const more = values.length > MOST_VALUES ? [`  all of them: ${page.program} diff ${escapeText(`${a} ${b}`)}\n`] : [];
+  return [head, ...shown, ...more].join("");
 }
+
+const MOST_VALUES = 10;
 
 /** Patches are written unchanged to a pipe, and last, where `git apply` finds them. */
 function diffsText({ diffs }: Comparison, page: Page): string {
@@ -420,11 +436,15 @@ function effectText({ kind, target, state, adopted, number }: EffectSeen): strin
   return `${name}${how} on ${target}`;
 }
 
+function originText({ common }: ComparedPair["diverged"]): string {
+  return common === null ? "no common checkpoint" : `both come from ${common.run}@${common.sequence}`;
+}
+
 /** Describes where two runs diverged, as a sentence without its full stop. */
 function divergedText({ a, b, diverged }: Pick<ComparedPair, "a" | "b" | "diverged">): string {
-  const { common, beginning, first } = diverged;
+  const { beginning, first } = diverged;
   if (beginning === "none") return "they have no common beginning, so they differ from the start";
-  const from = common === null ? "no common checkpoint" : `both come from ${common.run}@${common.sequence}`;
+  const from = originText(diverged);
   if (first === null) return `${from}; they did the same`;
   const after = first.shared === 0 ? "from the first step on" : `after ${countText(first.shared, "step")} in common`;
   const did = (id: string, step: HistoryStep | null): string =>

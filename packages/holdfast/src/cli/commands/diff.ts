@@ -1,6 +1,5 @@
 /** The `diff` command: compares two checkpoints, or one with the worktree. */
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
-import type { Json } from "@holdfast/core/json";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast, HoldfastDiff } from "../../holdfast.ts";
@@ -9,7 +8,7 @@ import type { Exit } from "../exit.ts";
 import { inScope, resolveAddress, unknownPath, worktreePaths } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { type SkippedPath, skippedLine, skippedPaths } from "../output/run-text.ts";
-import { escapeLines, escapeText, quoteName, truncate } from "../output/text.ts";
+import { escapeLines, quoteName, valueLine } from "../output/text.ts";
 
 export const spec = {
   name: "diff",
@@ -179,18 +178,4 @@ function styleOf(line: string): Style | undefined {
   if (line.startsWith("@@")) return "cyan";
   if (line.startsWith("+")) return "green";
   return line.startsWith("-") ? "red" : undefined;
-}
-
-function valueLine(change: HoldfastDiff["values"][number], page: Page): string {
-  const path = escapeText(change.path);
-  const room = Math.max(10, Math.floor((page.width - path.length - 14) / 2));
-  const from = sideText(change.from, room);
-  const to = sideText(change.to, room);
-  if (change.from === undefined) return `state ${path} ${paint(page, "green", `added ${to}`)}\n`;
-  if (change.to === undefined) return `state ${path} ${paint(page, "red", `removed ${from}`)}\n`;
-  return `state ${path} ${paint(page, "red", from)} → ${paint(page, "green", to)}\n`;
-}
-
-function sideText(value: Json | undefined, room: number): string {
-  return value === undefined ? "" : truncate(escapeText(JSON.stringify(value)), room);
 }

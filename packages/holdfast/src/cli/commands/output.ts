@@ -1,7 +1,9 @@
 /** The `output` command: prints what the agents of a run printed. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AgentLogFile } from "@holdfast/core/agent-log";
+import { choiceHint } from "@holdfast/core/options";
 import { isHeld } from "@holdfast/core/status";
+import { usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -29,7 +31,7 @@ export const spec = {
   consent: "reads",
   flags: {
     follow: { type: "boolean", short: "f", about: "keep printing new output until the run ends or Ctrl+C" },
-    step: { type: "text", value: "NAME", about: "only calls of this step (impl, review, ...)" },
+    step: { type: "text", value: "NAME", about: "only calls of this step, or of steps that begin so" },
     limit: { type: "text", short: "n", value: "N", about: 'the last N lines of each call, or "all" (default 200)' },
   },
   examples: [
@@ -46,9 +48,11 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const step = input.text("step");
   const holdfast = await shell.open({ create: false });
   const id = await findOutputRun(holdfast, input.operand(0));
-  const list = async () => (await holdfast.logs.list(id)).filter((file) => step === undefined || matches(file, step));
+  const list = async () =>
+    (await holdfast.logs.list(id)).filter((file) => step === undefined || file.step.startsWith(step));
   if (input.on("follow")) return await follow(shell, holdfast, { run: id, step, list, limit });
   const files = await list();
+  if (files.length === 0 && step !== undefined) await refuseUnknownStep(holdfast, { run: id, step });
   const calls: (AgentLogFile & { readonly lines: readonly string[] })[] = [];
   for (const file of files) calls.push({ ...file, lines: last((await holdfast.logs.read(file, 0)).lines, limit) });
   const found = await holdfast.runWithStatus(id);
@@ -85,9 +89,17 @@ function notifyNoCalls(shell: Shell, run: string, step: string | undefined): voi
   shell.notify(`Its journal: ${shell.talk.program} events ${run}`);
 }
 
-/** "review" also finds "review-2": steps that are repeated in one stage attempt are numbered. */
-function matches(file: AgentLogFile, step: string): boolean {
-  return file.step === step || (file.step.startsWith(step) && /^[-.]\d+$/.test(file.step.slice(step.length)));
+/** A run without any call has no step to choose from, and is reported as such. */
+async function refuseUnknownStep(
+  holdfast: Holdfast,
+  params: { readonly run: string; readonly step: string },
+): Promise<void> {
+  const steps = new Set((await holdfast.logs.list(params.run)).map((file) => file.step));
+  if (steps.size === 0) return;
+  throw usageError(
+    `No agent was called in a step "${params.step}" of ${params.run}`,
+    choiceHint(params.step, [...steps]),
+  );
 }
 
 async function follow(

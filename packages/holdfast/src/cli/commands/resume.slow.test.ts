@@ -339,9 +339,9 @@ describe("damaged run", () => {
     );
     const calls = async () => (await place.json("compare", "1", "1")).runs[0].calls;
     const before = await calls();
-    const asked = await place.run("resume", "1");
+    const asked = await place.run("resume", "1", "--max-cost", "9", "--max-tokens", "none");
     expect(asked.status, asked.stdout).toBe(4);
-    expect(asked.stdout + asked.stderr).toContain("--accept journal_damaged");
+    expect(asked.stdout + asked.stderr).toContain("--max-tokens none --max-cost 9 --accept journal_damaged");
     expect(await calls()).toBe(before);
     const resumed = await place.run("resume", "1", "--accept", "journal_damaged");
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);

@@ -32,6 +32,7 @@ import {
   readSession,
   RARE_LIMITS,
   readWorkflowLimits,
+  limitFlags,
 } from "../run-options.ts";
 import { planUses, usesText } from "../run-plan.ts";
 import { quoteWord } from "../shell.ts";
@@ -449,7 +450,7 @@ async function requireWorktree(
 
 /** An imported run does not store a workflow file, so the user must repeat it. It stores the agent once it has begun. */
 async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<ResumeFlags> {
-  const { run, workflow, agent, limits = {}, answers = {} } = params;
+  const { run, workflow, agent, limit = {}, limits = {}, answers = {} } = params;
   const { labels } = await (await holdfast.run(run)).summary();
   const always =
     workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${quoteWord(workflow)}`;
@@ -462,7 +463,7 @@ async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<Resum
     ([kind, answer]) => ` --accept ${kind}${answer === "accept" ? "" : `=${answer}`}`,
   );
   const named = agent === undefined ? "" : ` --agent ${quoteWord(agent)}`;
-  return { always, untouched: [always, named, ...typed, ...accepted].join("") };
+  return { always, untouched: [always, named, ...typed, limitFlags(limit), ...accepted].join("") };
 }
 
 /**

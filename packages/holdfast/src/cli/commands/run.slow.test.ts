@@ -83,7 +83,12 @@ describe("work", () => {
       expect(await place.run("run", "1", "--resume", "--agent", agent)).toMatchObject({ status: 0 });
       expect(await place.run("resume")).toMatchObject({ status: 3 });
       expect((await place.run("output", "1")).stdout).toContain("── agent (stage attempt 2)");
-      expect((await place.run("output", "1", "--step", "nothing")).stdout).toBe("");
+      expect((await place.run("output", "1", "--step", "ag")).stdout).toContain("── agent (stage attempt 2)");
+      expect(await place.run("output", "1", "--step", "agnt")).toEqual({
+        status: 2,
+        stdout: "",
+        stderr: 'error: No agent was called in a step "agnt" of issue-1\nhint:  Did you mean agent? One of: agent.\n',
+      });
       // The run of this worktree has only manual checkpoints, and no agent.
       expect(await place.run("checkpoint", "--run", "mine")).toMatchObject({ status: 0 });
       expect((await place.run("output", "--follow")).stdout).toContain("── agent (stage attempt 2)");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DEFAULT_WORK } from "../../config/work-settings.ts";
-import { type Found, guessGate, planSetup } from "./setup.ts";
+import { type Found, firstRun, guessGate, planSetup } from "./setup.ts";
 
 describe("plan setup", () => {
   const CAPABILITIES = {
@@ -66,6 +66,11 @@ describe("plan setup", () => {
     for (const plan of [planSetup(declined, {}), planSetup(found, { setup: "none" })])
       expect(plan.edits.map(({ key }) => key.join("."))).toEqual(["agent", "impl.gate"]);
   });
+});
+
+test("the first run works on a task where there is no forge", () => {
+  expect(firstRun({ forge: null })).toBe('run --task "WHAT TO DO" --dry-run');
+  expect(firstRun({ forge: { name: "github", location: "x", login: null, fix: null } })).toBe("run ISSUE --dry-run");
 });
 
 describe("guess gate", () => {

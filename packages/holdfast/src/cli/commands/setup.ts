@@ -7,7 +7,7 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { fileKind, readRegularFile, writeDurable } from "@holdfast/platform/files";
 import type { ObservedAgent } from "../../check-agents.ts";
 import { configTemplate } from "../../config/config-template.ts";
-import { type GuessedCommand, VENV_PYTHON, guessSetup, readerOf } from "../../config/detect-setup.ts";
+import { type GuessedCommand, VENV_PYTHON, findLock, guessSetup, readerOf } from "../../config/detect-setup.ts";
 import type { ConfigEdit } from "../../config/edit-config.ts";
 import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
@@ -186,10 +186,14 @@ function conclude(
     shell.notify(`No agent is ready. ${escapeText(hint)}\nShow what each needs: ${program} agents`);
     return "needs_you";
   }
-  shell.notify(
-    `Test the agent: ${program} agents test ${escapeText(state.plan.agent)}\nThen: ${program} run ISSUE --dry-run`,
-  );
+  shell.notify(`Test the agent: ${program} agents test ${escapeText(state.plan.agent)}`);
+  shell.notify(`Then: ${program} ${firstRun(state.found)}`);
   return "done";
+}
+
+/** Without a forge there are no issues. */
+export function firstRun({ forge }: Pick<Found, "forge">): string {
+  return forge === null ? 'run --task "WHAT TO DO" --dry-run' : "run ISSUE --dry-run";
 }
 
 const HEADER = "# Written by `holdfast setup`. All settings: holdfast setup --defaults --dry-run\n";
@@ -380,15 +384,8 @@ function ofPackage(read: (name: string) => string): GuessedCommand | null {
   const script = asText(asRecord(parse(read("package.json"))["scripts"])["test"]);
   // The placeholder of `npm init`, which always fails.
   if (script === "" || script.includes("no test specified")) return null;
-  const [, runner = "npm"] = LOCKS.find(([file]) => read(file) !== "") ?? [];
-  return { command: `${runner} test`, why: "package.json has a test script" };
+  return { command: `${findLock(read)?.run ?? "npm"} test`, why: "package.json has a test script" };
 }
-
-const LOCKS: readonly (readonly [string, string])[] = [
-  ["pnpm-lock.yaml", "pnpm"],
-  ["yarn.lock", "yarn"],
-  ["bun.lock", "bun run"],
-];
 
 function ofMakefile(read: (name: string) => string): GuessedCommand | null {
   const targets = ["test", "check"].filter((name) => new RegExp(`^${name}\\s*:(?!=)`, "m").test(read("Makefile")));

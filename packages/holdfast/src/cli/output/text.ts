@@ -1,4 +1,6 @@
 /** Escapes, measures, truncates and wraps text for terminals. */
+import type { JsonChange } from "@holdfast/core/diff-json";
+import type { Json } from "@holdfast/core/json";
 import { type Page, paint } from "./page.ts";
 import { exactTime, relativeTime } from "./quantities.ts";
 
@@ -247,4 +249,19 @@ export function sectionText(title: string, body: string, page: Page): string {
 
 export function momentText(iso: string, page: Page): string {
   return `${exactTime(iso, page.offset)} (${relativeTime(iso, page.now)})`;
+}
+
+/** One change of a value, with its JSON pointer. Long values are cut. */
+export function valueLine(change: JsonChange, page: Page): string {
+  const path = escapeText(change.path);
+  const room = Math.max(10, Math.floor((page.width - path.length - 14) / 2));
+  const from = sideText(change.from, room);
+  const to = sideText(change.to, room);
+  if (change.from === undefined) return `state ${path} ${paint(page, "green", `added ${to}`)}\n`;
+  if (change.to === undefined) return `state ${path} ${paint(page, "red", `removed ${from}`)}\n`;
+  return `state ${path} ${paint(page, "red", from)} → ${paint(page, "green", to)}\n`;
+}
+
+function sideText(value: Json | undefined, room: number): string {
+  return value === undefined ? "" : truncate(escapeText(JSON.stringify(value)), room);
 }
