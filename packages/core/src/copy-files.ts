@@ -58,7 +58,7 @@ export async function copyIgnoredFiles(params: {
       continue;
     }
     const permissions = statSync(join(from, path)).mode & 0o777;
-    const digest = sha256(`${permissions.toString(8)}\n${sha256(file.bytes)}`).slice(0, 16);
+    const digest = copyDigest(permissions, file.bytes);
     if (before[path] !== digest || fileKind(join(workspace.root, path)) === "absent") {
       await outputs.write(path, file.bytes, permissions);
       written.push(path);
@@ -66,6 +66,11 @@ export async function copyIgnoredFiles(params: {
     copied[path] = digest;
   }
   return { copied, written, problems };
+}
+
+/** A file that was copied and has not changed since has the same one. */
+export function copyDigest(permissions: number, bytes: Uint8Array): string {
+  return sha256(`${permissions.toString(8)}\n${sha256(bytes)}`).slice(0, 16);
 }
 
 /** The variables that files to copy assign, as in `.env` files, so that their secrets can be masked. */

@@ -263,8 +263,13 @@ async function hideDependencies(
 
 const MAX_RECORD_BYTES = 16 * 1024 * 1024;
 
-function recordFile({ privateDirectory }: Workspace): string {
+function recordFile({ privateDirectory }: Pick<Workspace, "privateDirectory">): string {
   return join(privateDirectory, "set-up.json");
+}
+
+/** What earlier set-ups left in a worktree: the paths that they made, and the digests of the files that were copied. */
+export function readSetupTraces(workspace: Pick<Workspace, "privateDirectory">): Pick<SetupRecord, "made" | "copied"> {
+  return readRecord(recordFile(workspace)) ?? NO_RECORD;
 }
 
 /** A record that cannot be read counts as none: the set-up runs once more. */

@@ -4,6 +4,7 @@ import type { CoreAdapters } from "./adapters.ts";
 import type { Effect } from "./effects.ts";
 import type { Forge, PullRequest } from "./forge.ts";
 import { acquireLease } from "./hold-lease.ts";
+import { listIgnoredWork } from "./ignored-work.ts";
 import { asRecord, object, parseJsonAs, text } from "./json.ts";
 import { type RunSummary, isEnded } from "./run.ts";
 import { type Store, allCheckpoints } from "./store.ts";
@@ -48,10 +49,14 @@ export interface RunRemoval {
   readonly checkpoints: number;
   /** What it has in the repository; null without one. */
   readonly remains: RunRemains | null;
+  /** Files that git ignores and that only its worktree has. */
+  readonly ignored: readonly string[];
   /** Receipts of its side effects, which stay. */
   readonly effects: readonly { readonly kind: string; readonly target: string; readonly receipt: unknown }[];
   /** Why it is not removed without force. */
   readonly reasons: readonly string[];
+  /** Runs that were forked from it. They need its journal, so it is not removed before them, not even by force. */
+  readonly forks: readonly string[];
   /** An earlier removal was interrupted, or nothing is left to remove. */
   readonly begun: boolean;
 }
@@ -64,8 +69,10 @@ export async function planRunRemoval(
   const { id, state } = params.run;
   const { store, workspaces } = adapters;
   const latest = await store.latest(id).catch(() => undefined);
-  const branch = latest?.planes.files?.branch ?? null;
-  const remains = (await workspaces?.inspectRun({ run: id, branch: ownedBranch(id, branch) })) ?? null;
+  const { branch = null, head = null } = latest?.planes.files ?? {};
+  const remains = (await workspaces?.inspectRun({ run: id, branch, head })) ?? null;
+  const workspace = remains?.worktree == null ? undefined : await workspaces?.find(id);
+  const ignored = workspace === undefined ? [] : listIgnoredWork(workspace, remains?.losses.ignored ?? []);
   const effects = await store.listEffects(id);
   const begun = (await readRunTombstone(store, id)) !== undefined;
   const forks = (await store.listRuns()).filter(({ forkedFrom }) => forkedFrom?.id.startsWith(`${id}@`) === true);
@@ -74,40 +81,50 @@ export async function planRunRemoval(
     state: state.kind,
     checkpoints: params.run.checkpoints,
     remains,
+    ignored,
     effects: effects.flatMap(({ kind, target, state: at }) =>
       at.kind === "done" ? [{ kind, target, receipt: at.receipt }] : [],
     ),
     begun,
-    reasons: begun
-      ? []
-      : [
-          ...(isEnded(state) ? [] : ["it has not ended"]),
-          ...forks.map((fork) => `${fork.id} was forked from it`),
-          ...(await unsavedOf(remains, effects, params.forge)),
-        ],
+    forks: forks.map((fork) => fork.id),
+    reasons: [
+      ...(begun || isEnded(state) ? [] : ["it has not ended"]),
+      ...(remains === null ? [] : await lossesOf({ remains, ignored, effects, forge: params.forge })),
+    ],
   };
 }
 
-/** A run that saves the user's own checkout is on a branch of the user. */
-function ownedBranch(run: string, branch: string | null): string | null {
-  return branch === `refs/heads/holdfast/${run}` ? branch : null;
-}
-
-async function unsavedOf(
-  remains: RunRemains | null,
-  effects: readonly Effect[],
-  forge: Forge | null,
-): Promise<readonly string[]> {
-  if (remains === null) return [];
-  const { losses, branch } = remains;
-  const files = losses.files.length;
-  const isMerged = losses.commits.length === 0 || branch === null || (await isMergedAt(effects, branch.tip, forge));
+async function lossesOf(params: {
+  readonly remains: RunRemains;
+  readonly ignored: readonly string[];
+  readonly effects: readonly Effect[];
+  readonly forge: Forge | null;
+}): Promise<readonly string[]> {
+  const { remains, ignored } = params;
+  const { files, operation, branch, detached, pinned } = remains.losses;
+  const tip = remains.branch?.tip ?? null;
+  const isMerged = branch.length === 0 || tip === null || (await isMergedAt(params.effects, tip, params.forge));
   return [
-    ...(files === 0 ? [] : [`its worktree has ${files} uncommitted ${files === 1 ? "file" : "files"}`]),
-    ...(losses.operation === null ? [] : [`a ${losses.operation} is under way in its worktree`]),
-    ...(isMerged ? [] : [`its branch has ${losses.commits.length} unmerged commits`.replace(/\b1 (.*)s$/, "1 $1")]),
+    ...countReason(files, (count) => `its worktree has ${count} uncommitted file`),
+    ...countReason(ignored, (count) => `its worktree has ${count} ignored file`).map(
+      (reason) => `${reason} (${firstNames(ignored)})`,
+    ),
+    ...(operation === null ? [] : [`a ${operation} is under way in its worktree`]),
+    ...(isMerged ? [] : countReason(branch, (count) => `its branch has ${count} unmerged commit`)),
+    ...countReason(detached, (count) => `the detached HEAD of its worktree has ${count} unmerged commit`),
+    ...countReason(pinned, (count) => `its checkpoints have the only copy of ${count} commit`),
   ];
 }
+
+function countReason(losses: readonly string[], text: (count: number) => string): readonly string[] {
+  return losses.length === 0 ? [] : [`${text(losses.length)}${losses.length === 1 ? "" : "s"}`];
+}
+
+function firstNames(paths: readonly string[]): string {
+  return `${paths.slice(0, NAMED).join(", ")}${paths.length > NAMED ? ", …" : ""}`;
+}
+
+const NAMED = 3;
 
 /** True if a pull request of the run was merged with all commits of the branch. An unreachable forge proves nothing. */
 async function isMergedAt(effects: readonly Effect[], tip: string, forge: Forge | null): Promise<boolean> {
@@ -120,17 +137,59 @@ async function isMergedAt(effects: readonly Effect[], tip: string, forge: Forge 
   return false;
 }
 
+/** Throws NEEDS_DECISION if the run is not to be removed with these rights. */
+export function requireRemovable({ run, reasons, forks }: RunRemoval, force: boolean): void {
+  if (forks.length > 0) {
+    throw new HoldfastError({
+      code: "NEEDS_DECISION",
+      message: `${run} is not removed: ${forks.map((fork) => `${fork} was forked from it`).join("; ")}`,
+      hint: `A fork needs the run that it comes from. To remove them together: \`holdfast rm ${[run, ...forks].join(" ")}\`.`,
+      data: { run, reasons, forks },
+    });
+  }
+  if (reasons.length === 0 || force) return;
+  throw new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `${run} is not removed: ${reasons.join("; ")}`,
+    hint: `Nothing was removed. To remove it all the same: \`holdfast rm ${run} --force\`.`,
+    data: { run, reasons, forks },
+  });
+}
+
 /**
- * Records the removal first: from then on no command uses the run, and the same call completes what a kill interrupted.
- * The lease keeps other processes from continuing the run meanwhile. LEASE_HELD if one works on it.
+ * What `now` would lose beyond what `before` named. The consent of --force covers what the user could see, not what was added after it.
+ */
+function findNewLosses(before: RunRemoval, now: RunRemoval): readonly string[] {
+  const known = before.remains?.losses;
+  const found = now.remains?.losses;
+  if (found === undefined) return [];
+  const kinds = ["files", "branch", "detached", "pinned"] as const;
+  // A commit that loses its branch meanwhile is the same loss.
+  const seen = new Set([...before.ignored, ...kinds.flatMap((kind) => known?.[kind] ?? [])]);
+  return [...now.ignored, ...kinds.flatMap((kind) => found[kind])].filter((loss) => !seen.has(loss));
+}
+
+/**
+ * Plans again under the lease, and refuses if the run has work that the given plan does not name. Then records the removal: from then on
+ * no command uses the run, and the same call completes what a kill interrupted. The lease keeps other processes from continuing the run
+ * meanwhile. LEASE_HELD if one works on it.
  */
 export async function applyRunRemoval(
   adapters: CoreAdapters,
-  removal: RunRemoval,
-  by: string,
+  planned: RunRemoval,
+  params: { readonly by: string; readonly force: boolean; readonly forge: Forge | null },
 ): Promise<{ readonly freedBytes: number }> {
   const { store, workspaces } = adapters;
-  const { run, remains } = removal;
+  const { run } = planned;
+  const { by, force, forge } = params;
+  requireRemovable(planned, force);
+  await using _held = await acquireLease(adapters, run);
+  const summary = await store.getRun(run);
+  if (summary === undefined) throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `There is no run ${run}` });
+  const removal = await planRunRemoval(adapters, { run: summary, forge });
+  requireRemovable(removal, force);
+  requireUnchanged(planned, removal);
+  const { remains } = removal;
   if (remains?.locked === true) {
     throw new HoldfastError({
       code: "WORKSPACE_BUSY",
@@ -138,13 +197,12 @@ export async function applyRunRemoval(
       hint: `Run \`git worktree unlock ${remains.worktree ?? run}\` first.`,
     });
   }
-  await using _held = await acquireLease(adapters, run);
   if (!removal.begun) {
     const tombstone: RunTombstone = { removedAt: new Date(adapters.clock.now()).toISOString(), by };
     await store.setMeta(ANY_REMOVED, "yes");
     await store.setMeta(tombstoneKey(run), JSON.stringify(tombstone));
   }
-  await workspaces?.removeRun({ run, branch: remains?.branch ?? null });
+  if (remains !== null) await workspaces?.removeRun({ run, expected: remains });
   const checkpoints = await Array.fromAsync(allCheckpoints(store, run));
   for (const tag of checkpoints.flatMap(({ tags }) => tags)) await store.untag({ run, name: tag });
   // The store keeps the newest checkpoint of each run: the journal's chain ends in it.
@@ -156,6 +214,17 @@ export async function applyRunRemoval(
   await adapters.logs.remove(run);
   const { freedBytes } = await store.sweep();
   return { freedBytes };
+}
+
+function requireUnchanged(planned: RunRemoval, now: RunRemoval): void {
+  const news = findNewLosses(planned, now);
+  if (news.length === 0) return;
+  throw new HoldfastError({
+    code: "CONFLICT",
+    message: `${now.run} is not removed: it changed since the removal was planned (${firstNames(news)})`,
+    hint: "Check what is new, then run the command again.",
+    data: { run: now.run, found: news.slice(0, 100) },
+  });
 }
 
 /** Throws RUN_NOT_FOUND for a run that was removed. The message says what it had opened. */

@@ -53,16 +53,20 @@ export interface Workspaces {
    */
   remove(params: { readonly run: string; readonly force?: boolean }): Promise<void>;
 
-  /** What a run has in the repository, and what of it would be lost with it. `branch` is used if it has no worktree. */
-  inspectRun(params: { readonly run: string; readonly branch: string | null }): Promise<RunRemains>;
   /**
-   * Removes the run's worktrees, its refs, and its branch if the branch is below holdfast/. Asks nothing. A repeated call completes an
-   * interrupted one. CONFLICT: the branch is not at `tip` any more.
+   * What a run has in the repository, and what of it would be lost with it. Of its newest checkpoint: `branch` (full name) and `head`.
+   * Changes nothing.
    */
-  removeRun(params: {
+  inspectRun(params: {
     readonly run: string;
-    readonly branch: { readonly name: string; readonly tip: string } | null;
-  }): Promise<void>;
+    readonly branch: string | null;
+    readonly head: string | null;
+  }): Promise<RunRemains>;
+  /**
+   * Removes what `expected` names. Asks nothing. A repeated call completes an interrupted one. CONFLICT: the worktree has a loss that
+   * `expected` does not name, or the branch moved or was checked out.
+   */
+  removeRun(params: { readonly run: string; readonly expected: RunRemains }): Promise<void>;
 
   /**
    * The current state of the user's main checkout. Null when there is none besides the worktree at `runRoot`, or it cannot be read. Changes
@@ -265,16 +269,30 @@ export interface SnapshotParams {
 export interface RunRemains {
   readonly worktree: string | null;
   readonly sideWorktrees: readonly string[];
-  /** `own`: Holdfast created it, so it is removed with the run. */
-  readonly branch: { readonly name: string; readonly tip: string; readonly own: boolean } | null;
+  /** Its own branch, holdfast/<run>. It stays if it is checked out in a worktree of the user: `checkedOutAt`. */
+  readonly branch: { readonly name: string; readonly tip: string; readonly checkedOutAt: string | null } | null;
+  /** Remote-tracking branches without commits of others. They are removed with the branch. */
+  readonly copies: readonly { readonly ref: string; readonly tip: string }[];
+  /** Remote-tracking branches with commits of others. They stay. */
+  readonly keptCopies: readonly string[];
   readonly refs: readonly string[];
-  /** Uncommitted files, and at most 100 commits that no other branch has. Ignored files do not count. */
-  readonly losses: {
-    readonly files: readonly string[];
-    readonly commits: readonly string[];
-    readonly operation: string | null;
-  };
+  readonly losses: RunLosses;
   readonly locked: boolean;
+}
+
+/** What exists nowhere else. Of commits, at most 100 each: those that no other branch has, here or on a remote. */
+export interface RunLosses {
+  /** Uncommitted files of its worktrees. */
+  readonly files: readonly string[];
+  /** What git ignores in its worktree; a directory ends with a slash. */
+  readonly ignored: readonly string[];
+  readonly operation: string | null;
+  /** Commits of its branch. */
+  readonly branch: readonly string[];
+  /** Commits of the worktree's detached HEAD that its branch does not have. */
+  readonly detached: readonly string[];
+  /** Commits that only refs of its checkpoints have, for example because its branch was deleted or reset. */
+  readonly pinned: readonly string[];
 }
 
 export type FileChange =

@@ -212,15 +212,20 @@ export async function listRunRefs(repository: Repository, run: string): Promise<
   return listed.split("\n").filter((ref) => ref !== "");
 }
 
-/** Deletes these refs. The same call completes what a kill interrupted. */
-export async function deleteRefs(repository: Repository, refs: readonly string[]): Promise<void> {
+/** Deletes these refs; one of `expected` only if it names that object. The same call completes what a kill interrupted. */
+export async function deleteRefs(
+  repository: Repository,
+  refs: readonly string[],
+  expected: ReadonlyMap<string, string> = new Map(),
+): Promise<void> {
   if (refs.length === 0) return;
   await withStaleFileCleanup(repository, { kind: "unpinning", refs }, async (env) => {
     const packed = await readPackedRefs(repository);
     const rest: string[] = [];
-    for (const ref of refs) if (packed.has(ref) || !(await removeLoose(repository, ref))) rest.push(ref);
+    for (const ref of refs)
+      if (packed.has(ref) || !(await removeLoose(repository, ref, expected.get(ref)))) rest.push(ref);
     if (rest.length === 0) return;
-    const commands = rest.map((ref) => `delete ${ref}\n`).join("");
+    const commands = rest.map((ref) => `delete ${[ref, expected.get(ref) ?? ""].join(" ").trim()}\n`).join("");
     await repository.git.output({ args: ["update-ref", "--stdin"], input: Buffer.from(commands), env });
   });
 }
@@ -252,7 +257,7 @@ async function readPackedRefs(repository: Repository): Promise<ReadonlySet<strin
  * Deletes the ref under its own lock, as git does, but without locking packed-refs. A killed `git update-ref -d` leaves
  * packed-refs locked, and then the user's git cannot delete branches. Returns false if git has to do it.
  */
-async function removeLoose(repository: Repository, ref: string): Promise<boolean> {
+async function removeLoose(repository: Repository, ref: string, expected: string | undefined): Promise<boolean> {
   const path = join(repository.commonDir, ref);
   const lock = `${path}.lock`;
   if (!existsSync(path)) return false;
@@ -262,9 +267,10 @@ async function removeLoose(repository: Repository, ref: string): Promise<boolean
   } catch {
     return false;
   }
-  await rm(path, { force: true });
+  const isExpected = expected === undefined || (await readFile(path, "latin1").catch(() => "")).trim() === expected;
+  if (isExpected) await rm(path, { force: true });
   await rm(lock, { force: true });
-  return true;
+  return isExpected;
 }
 
 const NAMESPACE = "refs/holdfast/";

@@ -14,7 +14,7 @@ import { type Repository, disableFilters, worktreeGit } from "./repository.ts";
 import { type WorktreeRecord, findWorktree } from "./worktrees.ts";
 
 /** Content of a worktree that exists nowhere else. */
-interface WorktreeLosses {
+export interface WorktreeLosses {
   readonly changed: readonly string[];
   readonly untracked: readonly string[];
   readonly ignored: readonly string[];

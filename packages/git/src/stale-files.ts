@@ -308,7 +308,7 @@ export const PIN = /^refs\/holdfast\/[a-z0-9-]+\/(?:\d+(?:-[0-9a-f]+)?(?:-index[
 const KEPT = /^refs\/holdfast\/[a-z0-9-]+\/kept\/[0-9a-f]+(?:-index[0-9a-f]?)?$/;
 
 /** A branch that only a run uses. */
-export const OWN_BRANCH = /^refs\/heads\/holdfast\/[a-z0-9-]+$/;
+const OWN_BRANCH = /^refs\/heads\/holdfast\/[a-z0-9-]+$/;
 
 /** An operation in the user's git directory that leaves files behind when git is killed. */
 export type GitOperation =

@@ -297,22 +297,19 @@ export class Holdfast implements AsyncDisposable {
     return await planRunRemoval(this.#adapters, { run, forge });
   }
 
-  /** Removes a run with its worktrees, branch, refs, checkpoints and logs. NEEDS_DECISION if work would be lost, unless forced. */
+  /**
+   * Removes a run with its worktrees, branch, refs, checkpoints and logs. NEEDS_DECISION if work would be lost, unless forced, or if
+   * another run was forked from it. CONFLICT if it has work that the plan does not name.
+   */
   async removeRun(
     removal: RunRemoval,
     options: { readonly by: string; readonly force?: boolean },
   ): Promise<{ readonly freedBytes: number }> {
     checkArgument("removeRun", "its plan", removal, "object");
     checkOptions("removeRun", options, { by: "text", force: "flag" });
-    if (removal.reasons.length > 0 && options.force !== true) {
-      throw new HoldfastError({
-        code: "NEEDS_DECISION",
-        message: `${removal.run} is not removed: ${removal.reasons.join("; ")}`,
-        hint: `Nothing was removed. To remove it all the same: \`holdfast rm ${removal.run} --force\`.`,
-        data: { run: removal.run, reasons: removal.reasons },
-      });
-    }
-    return await applyRunRemoval(this.#adapters, removal, options.by);
+    checkArgument("removeRun", "the reasons of its plan", removal.reasons, "list");
+    const { forge } = await this.work.adapters();
+    return await applyRunRemoval(this.#adapters, removal, { by: options.by, force: options.force === true, forge });
   }
 
   /** Runs at most once a day, according to the store's own record; null if it was not due. */

@@ -366,9 +366,11 @@ export const removedRun = strictObject({
   state: string(),
   worktree: nullable(string()),
   branch: nullable(string()),
+  ignored: texts,
   checkpoints: count,
   effects: array(strictObject({ kind: string(), target: string(), receipt: z.unknown() })),
   reasons: texts,
+  forks: texts,
   removed: boolean(),
 });
 export const usage = array(strictObject({ run: string(), checkpoints: count, bytes: count }));

@@ -1,5 +1,5 @@
 /** The part of `rm` that removes whole runs. */
-import type { RunRemoval } from "@holdfast/core/remove-run";
+import { type RunRemoval, requireRemovable } from "@holdfast/core/remove-run";
 import { isEnded } from "@holdfast/core/run";
 import { byteText } from "@holdfast/core/store-size";
 import type { Holdfast } from "../../holdfast.ts";
@@ -25,14 +25,14 @@ export async function removeRuns(shell: Shell, selection: RunSelection): Promise
     const plan = await holdfast.planRemoval(address);
     if (!plans.some(({ run }) => run === plan.run)) plans.push(plan);
   }
-  const isKept = ({ reasons }: RunRemoval): boolean => reasons.length > 0 && !force;
-  const wanted = selection.runs === null ? plans.filter((plan) => !isKept(plan)) : plans;
+  const removable = selectRemovable(plans, force);
+  const wanted = selection.runs === null ? removable : forksFirst(plans);
   let freedBytes = 0;
   if (!dryRun) {
     // Refused before the first is removed.
-    for (const plan of wanted.filter(isKept)) await holdfast.removeRun(plan, { by, force });
+    for (const plan of wanted) if (!removable.includes(plan)) requireRemovable(withoutForks(plan, wanted), force);
     for (const plan of wanted) {
-      const removing = holdfast.removeRun(plan, { by, force });
+      const removing = holdfast.removeRun(withoutForks(plan, wanted), { by, force });
       ({ freedBytes } = sum(freedBytes, await shell.finish(removing, { done: () => `${plan.run} was removed` })));
     }
   }
@@ -42,9 +42,36 @@ export async function removeRuns(shell: Shell, selection: RunSelection): Promise
       ...(dryRun ? {} : { freedBytes }),
       dryRun,
     }),
-    text: () => summaryText({ plans, isKept, dryRun, freedBytes }),
+    text: () => summaryText({ plans, removable, dryRun, freedBytes }),
   });
   return "done";
+}
+
+/** Those that may be removed together, forks before the runs that they come from. A run stays as long as one of its forks stays. */
+function selectRemovable(plans: readonly RunRemoval[], force: boolean): readonly RunRemoval[] {
+  let chosen = plans.filter(({ reasons }) => reasons.length === 0 || force);
+  for (let size = -1; size !== chosen.length;) {
+    size = chosen.length;
+    const runs = new Set(chosen.map(({ run }) => run));
+    chosen = chosen.filter(({ forks }) => forks.every((fork) => runs.has(fork)));
+  }
+  return forksFirst(chosen);
+}
+
+function forksFirst(plans: readonly RunRemoval[]): readonly RunRemoval[] {
+  const sorted: RunRemoval[] = [];
+  const add = (plan: RunRemoval): void => {
+    if (sorted.includes(plan)) return;
+    for (const fork of plans.filter(({ run }) => plan.forks.includes(run))) add(fork);
+    sorted.push(plan);
+  };
+  for (const plan of plans) add(plan);
+  return sorted;
+}
+
+/** The plan as it will be once the forks among `others` are gone. */
+function withoutForks(plan: RunRemoval, others: readonly RunRemoval[]): RunRemoval {
+  return { ...plan, forks: plan.forks.filter((fork) => !others.some(({ run }) => run === fork)) };
 }
 
 function sum(before: number, { freedBytes }: { readonly freedBytes: number }): { readonly freedBytes: number } {
@@ -61,42 +88,73 @@ async function selectRuns(
     .map(({ id }) => id);
 }
 
-function describe({ run, state, remains, checkpoints, effects, reasons }: RunRemoval) {
+function describe({ run, state, remains, ignored, checkpoints, effects, reasons, forks }: RunRemoval) {
   const branch = remains?.branch ?? null;
   return {
     run,
     state,
     worktree: remains?.worktree ?? null,
-    branch: branch?.own === true ? branch.name.replace(/^refs\/heads\//, "") : null,
+    branch: branch === null || branch.checkedOutAt !== null ? null : shortName(branch.name),
+    ignored,
     checkpoints,
     effects,
     reasons,
+    forks,
   };
+}
+
+function shortName(branch: string): string {
+  return branch.replace(/^refs\/(?:heads|remotes)\//, "");
 }
 
 function summaryText(params: {
   readonly plans: readonly RunRemoval[];
-  readonly isKept: (plan: RunRemoval) => boolean;
+  readonly removable: readonly RunRemoval[];
   readonly dryRun: boolean;
   readonly freedBytes: number;
 }): string {
-  const { plans, isKept, dryRun } = params;
-  const kept = plans.filter(isKept);
-  const removed = plans.filter((plan) => !isKept(plan));
+  const { plans, removable, dryRun } = params;
+  const kept = plans.filter((plan) => !removable.includes(plan));
+  const removed = plans.filter((plan) => removable.includes(plan));
   const lines = [
-    ...removed.map((plan) => `${dryRun ? "Would remove" : "Removed"} ${plan.run}: ${partsText(plan)}.`),
-    ...kept.map((plan) => `${dryRun ? "Would keep" : "Kept"} ${plan.run}: ${plan.reasons.join("; ")}.`),
-    ...(kept.length === 0 ? [] : ["To remove them all the same, add --force."]),
+    ...removed.flatMap((plan) => [
+      `${dryRun ? "Would remove" : "Removed"} ${plan.run}: ${partsText(plan)}.`,
+      ...stayingText(plan),
+    ]),
+    ...kept.map((plan) => `${dryRun ? "Would keep" : "Kept"} ${plan.run}: ${whyKept(plan, removable)}.`),
+    ...(kept.some(({ reasons }) => reasons.length > 0) ? ["To remove them all the same, add --force."] : []),
     ...(plans.length === 0 ? ["No run to remove."] : []),
     ...(dryRun || removed.length === 0 ? [] : [`Freed ${byteText(params.freedBytes)} in the store.`]),
   ];
   return `${lines.join("\n")}\n`;
 }
 
-function partsText({ remains, checkpoints, effects, begun }: RunRemoval): string {
+function whyKept(plan: RunRemoval, removable: readonly RunRemoval[]): string {
+  const forks = withoutForks(plan, removable).forks.map((fork) => `${fork} was forked from it`);
+  return [...plan.reasons, ...forks].join("; ");
+}
+
+/** What has the name of the run and is not removed. */
+function stayingText({ remains }: RunRemoval): readonly string[] {
+  const { branch = null, keptCopies = [] } = remains ?? {};
+  const path = branch?.checkedOutAt ?? null;
+  return [
+    ...(branch === null || path === null
+      ? []
+      : [`  Branch ${shortName(branch.name)} stays: it is checked out in ${path}.`]),
+    ...keptCopies.map((ref) => `  ${shortName(ref)} stays: it has commits that no other branch has.`),
+  ];
+}
+
+function partsText({ remains, ignored, checkpoints, effects, begun }: RunRemoval): string {
   if (begun) return "the rest of an interrupted removal, if there was one";
-  const branch = remains?.branch?.own === true ? [`branch ${remains.branch.name.replace(/^refs\/heads\//, "")}`] : [];
-  const worktree = remains?.worktree == null ? [] : ["its worktree"];
+  const { branch = null, worktree = null } = remains ?? {};
+  const files = ignored.length === 0 ? "" : ` with ${countText(ignored.length, "ignored file")}`;
+  const parts = [
+    ...(worktree === null ? [] : [`its worktree${files}`]),
+    ...(branch === null || branch.checkedOutAt !== null ? [] : [`branch ${shortName(branch.name)}`]),
+    countText(checkpoints, "checkpoint"),
+  ];
   const receipts = effects.length === 0 ? "" : `; ${countText(effects.length, "receipt")} kept`;
-  return `${[...worktree, ...branch, countText(checkpoints, "checkpoint")].join(", ")}${receipts}`;
+  return `${parts.join(", ")}${receipts}`;
 }

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -127,6 +127,80 @@ test("a pull request that was squashed counts as merged", async () => {
   );
   expect(JSON.stringify(await journey.git("log", "--all", "--oneline"))).not.toContain("iteration 1");
   expect(await journey.fails(3, "status", "issue-1")).toContain(`It had opened ${pathToFileURL(file).href}`);
+});
+
+/** A fork of r with a worktree and a branch of its own. */
+async function fork(id: string): Promise<string> {
+  expect((await journey.run("fork", "r@4", "--as", id)).status).toBe(0);
+  return join(`${journey.repository()}-worktrees`, id);
+}
+
+const commitIn = async (worktree: string) =>
+  await journey.git("-C", worktree, "commit", "-q", "--allow-empty", "-m", "w");
+
+const refText = async (ref: string) => JSON.stringify(await journey.git("for-each-ref", "--format=<%(refname)>", ref));
+
+test("refuses what exists nowhere else, and keeps what is not the run's", async () => {
+  await commitAll();
+  const detached = await fork("detached");
+  await journey.git("-C", detached, "checkout", "-q", "--detach");
+  await commitIn(detached);
+  expect(await journey.fails(4, "rm", "detached")).toContain("the detached HEAD of its worktree has 1 unmerged commit");
+
+  const ignored = await fork("ignored");
+  await mkdir(join(ignored, "node_modules"));
+  for (const name of ["a.log", "node_modules/b.log"]) await writeFile(join(ignored, name), "x");
+  expect(await journey.fails(4, "rm", "ignored")).toContain("its worktree has 1 ignored file (a.log)");
+  expect((await journey.run("rm", "ignored", "--force", "--dry-run")).stdout).toContain(
+    "worktree with 1 ignored file,",
+  );
+
+  const deleted = await fork("deleted");
+  await commitIn(deleted);
+  expect(
+    (await journey.runIn(relative(journey.repository(), deleted), ["checkpoint", "--run", "deleted"])).status,
+  ).toBe(0);
+  await journey.git("update-ref", "-d", "refs/heads/holdfast/deleted");
+  expect(await journey.fails(4, "rm", "deleted")).toContain("its checkpoints have the only copy of 1 commit");
+
+  // A fork needs the journal of its parent.
+  expect(await journey.fails(4, "rm", "r", "deleted", "--force")).toMatch(
+    /r is not removed: (?=.*detached was forked from it)(?=.*ignored was forked from it)(?!.*deleted was)/,
+  );
+  expect(existsSync(deleted)).toBe(true);
+
+  await fork("mine");
+  await journey.git("checkout", "-q", "--ignore-other-worktrees", "holdfast/mine");
+  await journey.git("update-ref", "refs/remotes/origin/holdfast/detached", "HEAD");
+  await commitIn(journey.repository());
+  await journey.git("update-ref", "refs/remotes/origin/holdfast/ignored", "HEAD");
+  await journey.git("reset", "-q", "--hard", "HEAD~1");
+  const removed = await journey.run("rm", "r", "deleted", "detached", "ignored", "mine", "--force");
+  expect(removed).toMatchObject({ status: 0, stderr: "" });
+  expect(removed.stdout).toContain(`  Branch holdfast/mine stays: it is checked out in ${journey.repository()}.\n`);
+  expect(removed.stdout).toContain("  origin/holdfast/ignored stays: it has commits that no other branch has.\n");
+  expect(await refText("refs/heads/holdfast")).toContain("<refs/heads/holdfast/mine>");
+  expect(await refText("refs/remotes")).toContain("<refs/remotes/origin/holdfast/ignored>");
+  expect(await refText("refs/remotes")).not.toContain("detached");
+  expect((await journey.json("list")).runs).toEqual([]);
+});
+
+test("a repeated command needs its own --force, and a directory of the user stays", async () => {
+  await commitAll();
+  const mine = `${journey.repository()}-mine`;
+  await mkdir(mine);
+  await journey.write("holdfast.config.yaml", `workspace:\n  worktrees: ${mine}\n`);
+  await fork("f");
+  await commitIn(join(mine, "f"));
+  const lock = join(journey.repository(), ".git/refs/heads/holdfast/f.lock");
+  await writeFile(lock, "");
+  expect((await journey.run("rm", "f", "--force")).status).not.toBe(0);
+  await rm(lock);
+  expect(await journey.fails(4, "rm", "f")).toContain("its branch has 1 unmerged commit");
+  expect(await refText("refs/heads/holdfast")).toContain("holdfast/f>");
+  expect((await journey.run("rm", "f", "--force")).status).toBe(0);
+  expect(await refText("refs/heads/holdfast")).not.toContain("holdfast/f>");
+  expect(existsSync(mine)).toBe(true);
 });
 
 test("killed at any moment, the same command completes the removal", async () => {

@@ -17,7 +17,7 @@ export const spec = {
   summary: "remove runs or checkpoints that you do not need",
   details: [
     "Removes a whole run: its worktree, its branch below holdfast/, its refs, checkpoints and logs. Its journal and the receipts of its side effects stay as a tombstone; its id is not used again. Pull requests and branches on a remote stay. If the command is interrupted, run it again.",
-    "Without --force it refuses a run that has not ended, uncommitted files, commits that no other branch has (unless the pull request with them was merged), and a run that another one was forked from. --done and --older-than select runs that have ended; of these, the ones that would be refused are kept and listed. A run that a process works on is never removed.",
+    "Without --force it refuses a run that has not ended, uncommitted files, ignored files that only its worktree has, and commits that no other branch has (unless the pull request with them was merged): of its branch, of a detached HEAD, or in checkpoints only. Ignored files that can be made again do not count: unchanged copies of workspace.copy, directories that set-up made, and dependencies, caches and build results such as node_modules, .venv or target. A repeated command needs its own --force. --done and --older-than select runs that have ended; of these, the ones that would be refused are kept and listed. A run that a process works on is never removed, and a run with forks only together with them. A branch that is checked out in another worktree stays, and so does a remote-tracking branch with commits of others.",
     "With an address such as RUN@7 it removes the named checkpoints and frees their space. Each leaves a tombstone: its number is not used again, and the journal shows who removed it. Files in worktrees and branches stay. `holdfast gc` removes what the retention rules allow.",
     "Without --force it refuses checkpoints that are protected: tagged ones, the best scored, the parent of a fork, the only copy of files or commits, those of a recorded run. The newest checkpoint of a run cannot be removed, because the run continues from it. If one checkpoint is refused, nothing is removed.",
   ],
@@ -40,7 +40,7 @@ export const spec = {
     { line: "holdfast rm fix-login@3 fix-login@4 --dry-run", about: "show whether two can be removed" },
     { line: "holdfast rm fix-login@works --force", about: "remove a tagged one, and its tag" },
   ],
-  json: 'For runs {"runs": [{"run", "state", "worktree", "branch", "checkpoints", "effects", "reasons", "removed"}], "freedBytes": N, "dryRun": false}; "reasons" is why a run is kept without --force. For checkpoints {"removed": [{"run", "sequence", "why", "droppedAt"}], "freedBytes": N, "dryRun": false}; with --dry-run "removed" has "run", "sequence" and "bytes" of each, and "freedBytes" is absent.',
+  json: 'For runs {"runs": [{"run", "state", "worktree", "branch", "ignored", "checkpoints", "effects", "reasons", "forks", "removed"}], "freedBytes": N, "dryRun": false}; "reasons" is why a run is kept without --force, "forks" are the runs that keep it. For checkpoints {"removed": [{"run", "sequence", "why", "droppedAt"}], "freedBytes": N, "dryRun": false}; with --dry-run "removed" has "run", "sequence" and "bytes" of each, and "freedBytes" is absent.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {

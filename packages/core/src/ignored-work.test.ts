@@ -1,0 +1,40 @@
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
+import { copyDigest } from "./copy-files.ts";
+import { isReproducible, listIgnoredWork } from "./ignored-work.ts";
+
+test("what tools, set-ups and copies write is reproducible; any other ignored path is not", () => {
+  const facts = { made: ["generated"], copied: ["conf/.env"] };
+  for (const path of ["node_modules/", "a/__pycache__/", "target/x.o", "generated/", "generated/a.txt", "conf/.env"])
+    expect(isReproducible(path, facts), path).toBe(true);
+  for (const path of [".env", "generated.txt", "conf/", "conf/.env.local", "notes/", "my-target"])
+    expect(isReproducible(path, facts), path).toBe(false);
+});
+
+test("ignored directories are searched; changed copies and files that a set-up found are listed", () => {
+  const root = scratchDirectory(onTestFinished);
+  const write = (path: string, text: string): void => {
+    mkdirSync(join(root, path, ".."), { recursive: true });
+    writeFileSync(join(root, path), text, { mode: 0o600 });
+  };
+  const copied = {
+    "conf/.env": copyDigest(0o600, Buffer.from("A=1")),
+    "conf/b.env": copyDigest(0o600, Buffer.from("B")),
+  };
+  // The user put `by-hand.env` there while the set-up waited, so the record has it among what the set-up made.
+  const record = { facts: null, before: [], made: ["gen", "by-hand.env"], copied, reported: [] };
+  write("private/set-up.json", JSON.stringify(record));
+  write("conf/.env", "A=1");
+  write("conf/b.env", "changed");
+  write("conf/node_modules/x", "");
+  write("gen/x", "");
+  write("by-hand.env", "SECRET=1");
+  mkdirSync(join(root, "empty"));
+  symlinkSync("/nowhere", join(root, "link"));
+  const ignored = ["conf/", "gen/", "by-hand.env", "empty/", "link"];
+  const workspace = { root, privateDirectory: join(root, "private") };
+  expect(listIgnoredWork(workspace, ignored)).toEqual(["by-hand.env", "link", "conf/b.env"]);
+  expect(listIgnoredWork({ root, privateDirectory: join(root, "none") }, ["gen/"])).toEqual(["gen/x"]);
+});
