@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Writable } from "node:stream";
 import type { AgentEvent, AgentTask } from "@holdfast/core/agent";
 import { type Variables, agentVariables } from "@holdfast/core/agent-environment";
-import { MASK, createLineMask, maskSecrets, secretValues } from "@holdfast/core/mask";
+import { MASK, createLineMask, maskSecrets, ownSecrets } from "@holdfast/core/mask";
 import {
   type MarkedExit,
   childEnvironment,
@@ -36,10 +36,10 @@ export async function runAgentProcess(params: {
   const { task } = params;
   const tail = { stdout: createOutputTail(TEXT_CHARACTERS), stderr: createOutputTail(STDERR_CHARACTERS) };
   const emit = ignoreListenerErrors(task.onEvent);
-  const secrets = secretValues({ ...process.env, ...task.env });
+  const secrets = ownSecrets(task.env);
   const mask = (text: string): string => maskSecrets(text, secrets);
   // A secret may span several lines, so each stream keeps the state of its earlier lines.
-  const ofLine = { stdout: createLineMask(secrets), stderr: createLineMask(secrets) };
+  const ofLine = { stdout: createLineMask(mask), stderr: createLineMask(mask) };
   let masked = 0;
   const hide = (source: "stdout" | "stderr", line: string): string => {
     const hidden = ofLine[source](line);

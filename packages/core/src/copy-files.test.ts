@@ -1,11 +1,14 @@
+import { execFileSync } from "node:child_process";
 import { chmodSync, lstatSync, mkdirSync, statSync, symlinkSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
+import { createGitBranches } from "@holdfast/git/branches";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { createOutputs } from "@holdfast/platform/outputs";
 import { type BranchScene, createBranchScene } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { type Copied, type CopyResult, copyIgnoredFiles, isCopyPattern, readCopiedVariables } from "./copy-files.ts";
-import { createMasking } from "./mask.ts";
+import { createMasking, learnSecrets } from "./mask.ts";
+import type { Workspace } from "./workspace.ts";
 
 test.each([".env", "config/*.local.json", "**/.env", ".env*"])("%s may be copied", (pattern) => {
   expect(isCopyPattern(pattern)).toBe(true);
@@ -76,14 +79,120 @@ test("no link leads out: neither from the checkout nor into the worktree", async
 
 test("secrets in the files are known to the mask, also if two files assign the same name", async () => {
   const { scene } = await makeScene();
-  scene.user.write(".env", "# ours\nexport API_TOKEN='first-secret-value'\nPORT=8080\n");
-  scene.user.write("b/.env", 'API_TOKEN="second-secret-value"\n');
-  const { mask } = createMasking(readCopiedVariables(scene.user.root, ["**/.env", ".env"]));
-  expect(mask("first-secret-value second-secret-value 8080")).toBe("*** *** 8080");
+  scene.user.write(".env", "# ours\nexport API_TOKEN='first-secret'\nPORT=8080\n");
+  scene.user.write("b/.env", 'API_TOKEN="second-one"\n');
+  let loads = 0;
+  const { mask } = createMasking(() => {
+    loads += 1;
+    learnSecrets(readCopiedVariables(scene.user.root, ["**/.env", ".env"]));
+  });
+  expect(loads).toBe(0);
+  expect(mask("first-secret second-one 8080")).toBe("*** *** 8080");
+  expect(mask("first-secret")).toBe("***");
+  expect(loads).toBe(1);
+});
+
+test.each([
+  ["API_TOKEN=inline-0123456789 # a comment", "inline-0123456789"],
+  ['API_TOKEN="quoted-0123456789" # a comment', "quoted-0123456789"],
+  ["API_TOKEN=single-'0123456789", "single-'0123456789"],
+  ["API_TOKEN='ticks 0123456789' # it's", "ticks 0123456789"],
+  ["API_TOKEN=hash#0123456789", "hash#0123456789"],
+  ["  export API_TOKEN = spaced-0123456789  ", "spaced-0123456789"],
+  ["API_TOKEN=twice-first-012345\nAPI_TOKEN=twice-second-012345", "twice-first-012345"],
+  ['API_TOKEN="first line of it 012345\nsecond line of it 012345"', "second line of it 012345"],
+  ['API_TOKEN="unclosed-0123456789', "unclosed-0123456789"],
+  ["API_TOKEN=windows-0123456789\r", "windows-0123456789"],
+])("the value of %j is masked", async (text, value) => {
+  const { scene } = await makeScene();
+  scene.user.write(".env", `BEFORE=1\n${text}\nAFTER=2\n`);
+  learnSecrets(readCopiedVariables(scene.user.root, [".env"]));
+  const masked = createMasking().mask(`| ${value} |`);
+  expect(masked).toContain("***");
+  expect(masked).not.toContain("012345");
+});
+
+test("after the checkout's file changed, the old and the new value are masked", async () => {
+  const { scene, copy } = await makeScene();
+  const { mask } = createMasking();
+  scene.user.write(".env", "API_TOKEN=value-before-rotation\n");
+  const { copied } = await copy([".env"]);
+  scene.user.write(".env", "API_TOKEN=value-after-rotation\n");
+  await copy([".env"], copied);
+  expect(mask("value-before-rotation, value-after-rotation")).toBe("***, ***");
+  // Another process has only the copy in the worktree for the old value.
+  scene.tree.write(".env", "API_TOKEN=value-in-the-worktree\n");
+  await copy([".env"], {});
+  expect(mask("value-in-the-worktree")).toBe("***");
+});
+
+test("a directory, a pipe and a large file are reported; a directory in the worktree stays", async () => {
+  const { scene, copy } = await makeScene();
+  scene.user.write("folder.env/a.env", "A=1\n");
+  execFileSync("mkfifo", [scene.user.path("pipe.env")]);
+  scene.user.write("large.env", `API_TOKEN=in-a-large-file\n${"x".repeat(1024 * 1024)}`);
+  scene.user.write(".env", "A=1\n");
+  scene.tree.write(".env/of-the-agent", "");
+  const { written, problems } = await copy(["folder.env", "pipe.env", "large.env", ".env"]);
+  expect(written).toEqual(["large.env"]);
+  expect(problems).toEqual([
+    "folder.env is not copied: it is a directory. Name its files, such as folder.env/**",
+    "pipe.env is not copied: it is not a regular file",
+    ".env is not copied: it is a directory in the worktree. Remove it there",
+    "large.env has more than 1048576 bytes, so secrets in it are not masked",
+  ]);
+  expect(readCopiedVariables(scene.user.root, ["large.env"])).toEqual([]);
+});
+
+test.skipIf(process.getuid?.() === 0)("a file that cannot be read is an error with a hint", async () => {
+  const { scene, copy } = await makeScene();
+  scene.user.write(".env", "A=1\n");
+  chmodSync(scene.user.path(".env"), 0);
+  await expect(copy([".env"])).rejects.toMatchObject({
+    code: "IO_FAILED",
+    message: expect.stringContaining(".env cannot be copied into the worktree: it cannot be read (EACCES)"),
+    hint: expect.stringContaining("workspace.copy"),
+  });
+  expect(readCopiedVariables(scene.user.root, [".env"])).toEqual([]);
+});
+
+test("a copied file is in no snapshot and commit, although an agent un-ignores and adds it", async () => {
+  const { scene, copy, workspace } = await makeScene();
+  scene.user.write(".env", "API_TOKEN=never-in-a-commit\n");
+  await copy([".env"]);
+  const branch = await createGitBranches().of(scene.tree.root);
+  const at = "2026-01-01T00:00:00Z";
+  const listed = (tree: string): string => scene.tree.git("ls-tree", "-r", "--name-only", tree);
+  const isCaptured = async (includeIgnored: boolean): Promise<boolean> =>
+    listed((await workspace.look({ at, includeIgnored })).tree).includes(".env");
+  expect(await isCaptured(true)).toBe(false);
+  scene.user.write(".git/info/exclude", "");
+  scene.tree.write("work.txt", "work\n");
+  expect(await isCaptured(false)).toBe(false);
+  scene.tree.git("add", "-A", "-f");
+  expect(await isCaptured(false)).toBe(false);
+  const made = await branch.commit({ message: "work", at, exclude: [] });
+  expect(listed(made?.commit ?? "").split("\n")).toEqual(expect.not.arrayContaining([".env"]));
+  expect(listed(made?.commit ?? "")).toContain("work.txt");
+  expect(scene.tree.read(".env")).toBe("API_TOKEN=never-in-a-commit\n");
+  expect(await branch.inspectPush({ issue: null })).toMatchObject({ secrets: [] });
+
+  // A commit of the agent itself is not rewritten, and stops the push.
+  scene.tree.git("add", "-A", "-f");
+  scene.tree.git("commit", "-qm", "by the agent");
+  scene.tree.write("more.txt", "more\n");
+  expect(await isCaptured(false)).toBe(false);
+  expect(listed((await branch.commit({ message: "more", at, exclude: [] }))?.commit ?? "")).toContain(".env");
+  const { secrets } = await branch.inspectPush({ issue: null });
+  expect(secrets.map(({ path, kind }) => `${path}: ${kind}`)).toEqual([
+    ".env: file of workspace.copy",
+    ".env: value of API_TOKEN",
+  ]);
 });
 
 async function makeScene(): Promise<{
   readonly scene: BranchScene;
+  readonly workspace: Workspace;
   copy(patterns: readonly string[], before?: Copied): Promise<CopyResult>;
 }> {
   const scene = await createBranchScene();
@@ -94,6 +203,7 @@ async function makeScene(): Promise<{
   const outputs = createOutputs(scene.tree.root);
   return {
     scene,
+    workspace,
     copy: (patterns, before = {}) => copyIgnoredFiles({ from: scene.user.root, workspace, outputs, patterns, before }),
   };
 }

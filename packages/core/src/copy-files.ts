@@ -2,9 +2,12 @@
 
 import { globSync, lstatSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, sep } from "node:path";
+import { parseEnv } from "node:util";
 import type { Outputs } from "@holdfast/platform/outputs";
-import { fileKind, readRegularFile } from "@holdfast/platform/files";
+import { HoldfastError, errorCode } from "@holdfast/platform/error";
+import { type RegularFile, fileKind, readRegularFile } from "@holdfast/platform/files";
 import { sha256 } from "./json.ts";
+import { learnSecrets } from "./mask.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** Whether a user may name this in `workspace.copy`: a path or pattern below the checkout, and not in git's own directory. */
@@ -27,12 +30,13 @@ export interface CopyResult {
 
 /**
  * Copies each file that is new, changed in the checkout, or gone from the worktree, with its mode. A file that git does not
- * ignore in the worktree is not copied: it would reach commits and checkpoints. Links are never followed.
+ * ignore in the worktree is not copied: it would reach commits and checkpoints. Links are never followed. A path is kept out of captures
+ * before it is written, and the secrets of the old and the new file are masked from then on.
  */
 export async function copyIgnoredFiles(params: {
   /** The main checkout. */
   readonly from: string;
-  readonly workspace: Pick<Workspace, "root" | "notIgnored">;
+  readonly workspace: Pick<Workspace, "root" | "notIgnored" | "keepOut">;
   readonly outputs: Pick<Outputs, "write">;
   readonly patterns: readonly string[];
   readonly before: Copied;
@@ -52,14 +56,24 @@ export async function copyIgnoredFiles(params: {
       problems.push(`${path} is not copied: git does not ignore it, so commits would contain it. Add it to .gitignore`);
       continue;
     }
-    const file = readRegularFile({ path: join(from, path), maxBytes: MAX_BYTES });
+    const file = readSource(from, path);
     if (file.kind !== "read") {
       if (file.kind === "refused") problems.push(`${path} is not copied: ${file.why}`);
       continue;
     }
+    if (file.bytes.length > MAX_SEARCHED)
+      problems.push(`${path} has more than ${MAX_SEARCHED} bytes, so secrets in it are not masked`);
+    learnSecrets(variablesIn(file.bytes));
     const permissions = statSync(join(from, path)).mode & 0o777;
     const digest = copyDigest(permissions, file.bytes);
-    if (before[path] !== digest || fileKind(join(workspace.root, path)) === "absent") {
+    const there = fileKind(join(workspace.root, path));
+    if (before[path] !== digest || there === "absent") {
+      if (there === "directory") {
+        problems.push(`${path} is not copied: it is a directory in the worktree. Remove it there`);
+        continue;
+      }
+      learnFrom(workspace.root, path);
+      await workspace.keepOut([path]);
       await outputs.write(path, file.bytes, permissions);
       written.push(path);
     }
@@ -73,22 +87,74 @@ export function copyDigest(permissions: number, bytes: Uint8Array): string {
   return sha256(`${permissions.toString(8)}\n${sha256(bytes)}`).slice(0, 16);
 }
 
-/** The variables that files to copy assign, as in `.env` files, so that their secrets can be masked. */
-export function readCopiedVariables(from: string, patterns: readonly string[]): Readonly<Record<string, string>> {
-  const values = new Map<string, string[]>();
+/** Throws IO_FAILED: an agent would work, and be paid, without a file that the user named. */
+function readSource(from: string, path: string): RegularFile {
+  try {
+    return readRegularFile({ path: join(from, path), maxBytes: MAX_BYTES });
+  } catch (cause) {
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message: `${path} cannot be copied into the worktree: it cannot be read (${errorCode(cause) ?? String(cause)})`,
+      hint: `Make ${join(from, path)} readable, or remove it from workspace.copy in the config. Then resume the run.`,
+      retry: "later",
+      data: { path },
+      cause,
+    });
+  }
+}
+
+/** Masks the secrets of an earlier copy too: agents may have seen them. */
+function learnFrom(root: string, path: string): void {
+  try {
+    const file = readRegularFile({ path: join(root, path), maxBytes: MAX_SEARCHED });
+    if (file.kind === "read") learnSecrets(variablesIn(file.bytes));
+  } catch {
+    // What cannot be read cannot be printed by an agent either.
+  }
+}
+
+/** The variables that files to copy assign, as in `.env` files, so that their secrets can be masked. A name may occur several times. */
+export function readCopiedVariables(from: string, patterns: readonly string[]): readonly Variable[] {
+  const found: Variable[] = [];
+  let left = MAX_SEARCHED_OF_ALL;
   for (const path of findSources(from, patterns).paths) {
-    const file = readRegularFile({ path: join(from, path), maxBytes: MAX_BYTES });
-    if (file.kind !== "read") continue;
-    for (const [, name = "", value = ""] of file.bytes.toString("utf8").matchAll(ASSIGNMENT)) {
-      const plain = value.trim().replace(/^(["'])(.*)\1$/, "$2");
-      if (plain !== "") values.set(name, [...(values.get(name) ?? []), plain]);
+    try {
+      const file = readRegularFile({ path: join(from, path), maxBytes: Math.min(MAX_SEARCHED, left) });
+      if (file.kind !== "read") continue;
+      left -= file.bytes.length;
+      found.push(...variablesIn(file.bytes));
+    } catch {
+      // It cannot be copied either, which the run reports.
     }
   }
-  // A value of several lines is masked line by line, so that two files may assign the same name.
-  return Object.fromEntries([...values].map(([name, all]) => [name, all.join("\n")]));
+  return found;
+}
+
+type Variable = readonly [name: string, value: string];
+
+/**
+ * Node's parser reads quotes, comments and values of several lines. The lines are read as well, because programs differ in what they take
+ * for a comment, and because a name may be assigned twice.
+ */
+function variablesIn(bytes: Buffer): readonly Variable[] {
+  if (bytes.length > MAX_SEARCHED) return [];
+  const text = bytes.toString("utf8");
+  const parsed = Object.entries(parseEnv(text)).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value] as const],
+  );
+  const lines = Array.from(text.matchAll(ASSIGNMENT), ([, name = "", value = ""]) => {
+    const whole = value.trim();
+    const quoted = /^(["'`])(.*?)\1/.exec(whole)?.[2];
+    const values = quoted === undefined ? [whole, whole.replace(/^["'`]|\s#.*$/g, "").trimEnd()] : [quoted];
+    return values.map((one) => [name, one] as const);
+  });
+  return [...parsed, ...lines.flat()].filter(([, value]) => value !== "");
 }
 
 const ASSIGNMENT = /^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w{0,200})[ \t]*=(.*)$/gm;
+/** A larger file is data, not a list of variables. */
+const MAX_SEARCHED = 1024 * 1024;
+const MAX_SEARCHED_OF_ALL = 16 * 1024 * 1024;
 const MAX_BYTES = 16 * 1024 * 1024;
 const MAX_FILES = 1000;
 
@@ -105,10 +171,16 @@ function findSources(
     for (const path of matches) {
       if (isBehindLink(root, path)) problems.push(`${path} is not copied: it is a link or behind one`);
       else if (fileKind(join(root, path)) === "file") found.add(path);
+      else if (path === pattern) problems.push(notAFile(root, path));
     }
   }
   if (found.size > MAX_FILES) problems.push(`workspace.copy matches ${found.size} files; only ${MAX_FILES} are copied`);
   return { paths: [...found].toSorted().slice(0, MAX_FILES), problems };
+}
+
+function notAFile(root: string, path: string): string {
+  if (fileKind(join(root, path)) !== "directory") return `${path} is not copied: it is not a regular file`;
+  return `${path} is not copied: it is a directory. Name its files, such as ${path}/**`;
 }
 
 function matchesOf(root: string, pattern: string): readonly string[] {

@@ -154,11 +154,32 @@ export interface KnownSecret {
  * line by line, in JSON, URL-encoded, in base64 (at any offset) and in hexadecimal. Longest first.
  */
 export function secretValues(environment: Readonly<Record<string, string | undefined>>): readonly KnownSecret[] {
-  const found = new Map<string, string>();
-  for (const [name, value = ""] of Object.entries(environment))
+  return secretsOfVariables(Object.entries(environment));
+}
+
+function secretsOfVariables(
+  variables: Iterable<readonly [name: string, value: string | undefined]>,
+  known: readonly KnownSecret[] = [],
+): readonly KnownSecret[] {
+  const found = new Map(known.map(({ name, value }) => [value, name]));
+  for (const [name, value = ""] of variables)
     for (const secret of secretsOf(name, value))
       for (const form of formsOf(secret)) if (!found.has(form)) found.set(form, name);
   return [...found].map(([value, name]) => ({ name, value })).toSorted((a, b) => b.value.length - a.value.length);
+}
+
+/** Secrets of files that this process has read. Every mask and search of the process uses them, and none is forgotten. */
+let learned: readonly KnownSecret[] = [];
+
+/** Masks the values of these variables from now on, as if they were in the environment. A name may occur several times. */
+export function learnSecrets(variables: Iterable<readonly [name: string, value: string]>): void {
+  const next = secretsOfVariables(variables, learned);
+  if (next.length > learned.length) learned = next;
+}
+
+/** The secrets that this process knows now: of its environment, of `more`, and those that it has learned. */
+export function ownSecrets(more: Readonly<Record<string, string | undefined>> = {}): readonly KnownSecret[] {
+  return secretsOfVariables(Object.entries({ ...process.env, ...more }), learned);
 }
 
 export function isSecretName(variable: string): boolean {
@@ -175,14 +196,14 @@ export function maskValue<T>(value: T, mask: (text: string) => string, clean = n
 }
 
 /** Masks text that arrives line by line, including private keys and AWS key pairs that span several lines. */
-export function createLineMask(known: readonly KnownSecret[]): (line: string) => string {
+export function createLineMask(mask: (text: string) => string): (line: string) => string {
   let keyLines = 0;
   let awsLines = 0;
   return (line) => {
     if (keyLines > 0) {
       const end = END_KEY.exec(line);
       keyLines = end === null && KEY_LINE.test(line) ? keyLines - 1 : 0;
-      if (end !== null) return MASK + maskSecrets(line.slice(end.index + end[0].length), known);
+      if (end !== null) return MASK + mask(line.slice(end.index + end[0].length));
       if (keyLines > 0) return MASK;
     }
     const isNear = awsLines > 0;
@@ -190,7 +211,7 @@ export function createLineMask(known: readonly KnownSecret[]): (line: string) =>
     const begin = [...line.matchAll(BEGIN_KEY)].at(-1);
     // A key block that ends on the same line is masked as a whole. Otherwise it continues on the next line.
     if (begin !== undefined && !END_KEY.test(line.slice(begin.index + begin[0].length))) keyLines = KEY_LINES;
-    return maskSecrets(isNear ? line.replaceAll(AWS_SECRET, hideAwsSecret) : line, known);
+    return mask(isNear ? line.replaceAll(AWS_SECRET, hideAwsSecret) : line);
   };
 }
 
@@ -479,10 +500,24 @@ export interface Masking {
   find(text: string): readonly FoundSecret[];
 }
 
-/** Reads the environment once, now. `more`: additional variables that a child process gets. */
-export function createMasking(more: Readonly<Record<string, string>> = {}): Masking {
-  const known = secretValues({ ...process.env, ...more });
-  return { mask: (text) => maskSecrets(text, known), find: (text) => findSecrets(text, known) };
+/** Reads the environment once, now. `load` is called before the first text, and may call `learnSecrets`. */
+export function createMasking(load: () => void = () => undefined): Masking {
+  const environment = secretValues(process.env);
+  let isLoaded = false;
+  let from: readonly KnownSecret[] = [];
+  let known = environment;
+  const current = (): readonly KnownSecret[] => {
+    if (!isLoaded) {
+      isLoaded = true;
+      load();
+    }
+    if (from !== learned) {
+      from = learned;
+      known = [...environment, ...learned].toSorted((a, b) => b.value.length - a.value.length);
+    }
+    return known;
+  };
+  return { mask: (text) => maskSecrets(text, current()), find: (text) => findSecrets(text, current()) };
 }
 
 /**

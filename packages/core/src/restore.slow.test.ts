@@ -226,6 +226,7 @@ function bound(workspace: Workspace): Workspace {
     root: workspace.root,
     privateDirectory: workspace.privateDirectory,
     notIgnored: (paths) => workspace.notIgnored(paths),
+    keepOut: (paths) => workspace.keepOut(paths),
     snapshot: (params) => workspace.snapshot(params),
     look: (params) => workspace.look(params),
     currentFiles: (params) => workspace.currentFiles(params),

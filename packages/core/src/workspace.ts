@@ -211,6 +211,11 @@ export interface Workspace {
   readonly privateDirectory: string;
   /** Those of the paths, relative to the root, that git does not ignore: it tracks them, or would add them. */
   notIgnored(paths: readonly string[]): Promise<readonly string[]>;
+  /**
+   * Keeps these paths, relative to the root, out of every later snapshot and commit, even if git tracks them or no longer ignores them. A
+   * commit that an agent makes with one of them stops the push. Durable when it returns.
+   */
+  keepOut(paths: readonly string[]): Promise<void>;
   /** Durable when it returns: objects, refs and their directories are synced. Pins `refs/holdfast/<run>/<sequence>`, and HEAD. */
   snapshot(params: SnapshotParams): Promise<FilesPlane>;
   /** A snapshot without a ref and without a sync. It is for planning only; git's own gc collects it after a while. */

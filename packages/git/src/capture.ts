@@ -3,6 +3,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Skipped } from "@holdfast/core/checkpoint";
+import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 import type { Git } from "@holdfast/platform/git-command";
 import {
   type CapturePlan,
@@ -38,6 +39,26 @@ export interface CaptureOptions {
 }
 
 export const DEFAULT_CAPTURE: CaptureOptions = { maxUntrackedBytes: 20 * 1024 * 1024, includeIgnored: false };
+
+/**
+ * Paths that no capture contains, whatever the ignore rules say: copies of the user's own files, which agents can take out of
+ * .gitignore or add to the index.
+ */
+function readKeptOut({ home }: Pick<WorktreeContext, "home">): ReadonlySet<RawPath> {
+  const file = readRegularFile({ path: join(home, KEPT_OUT), maxBytes: MAX_KEPT_OUT_BYTES });
+  return new Set(file.kind === "read" ? splitRecords(file.bytes) : []);
+}
+
+/** Adds paths to the list for ever: what was copied once stays in the worktree. Durable when it returns. */
+export function keepOut(worktree: Pick<WorktreeContext, "home">, paths: readonly string[]): void {
+  const known = readKeptOut(worktree);
+  const all = new Set([...known, ...paths.map(toRawPath)]);
+  if (all.size > known.size)
+    writeDurable({ path: join(worktree.home, KEPT_OUT), data: joinRecords([...all].toSorted()), mode: "replace" });
+}
+
+const KEPT_OUT = "kept-out";
+const MAX_KEPT_OUT_BYTES = 64 * 1024 * 1024;
 
 export interface Captured {
   readonly tree: string;
@@ -86,14 +107,16 @@ async function capture(
   onUserIndex: ((index: UserIndex) => void) | undefined,
 ): Promise<Captured> {
   const { state } = borrowed;
+  const isKeptOut = createKeptOutCheck(worktree);
   for (let attempt = 1; ; attempt++) {
     const now = Date.now();
     const [{ index, difference, compared }, changed, listed] = await Promise.all([
-      readDifference(worktree, git, state, onUserIndex),
+      readDifference(worktree, git, { state, isKeptOut, onUserIndex }),
       state === undefined ? [] : listChanged(git.own),
       listOthers(git.user, options),
     ]);
-    const others = worktree.folds ? await withoutTrackedNames(worktree, listed, index) : listed;
+    const visible = listed.filter((path) => !isKeptOut(path));
+    const others = worktree.folds ? await withoutTrackedNames(worktree, visible, index) : visible;
     const { young, special: known } = state?.memo ?? NOTHING_KNOWN;
     const memo = { ...difference, young, special: known };
     const facts = { memo, compared, now, changed, others, maxUntrackedBytes: options.maxUntrackedBytes };
@@ -127,15 +150,28 @@ async function capture(
 async function readDifference(
   worktree: WorktreeContext,
   git: Gits,
-  state: IndexState | undefined,
-  onUserIndex: ((index: UserIndex) => void) | undefined,
+  params: {
+    readonly state: IndexState | undefined;
+    readonly isKeptOut: (path: RawPath) => boolean;
+    readonly onUserIndex: ((index: UserIndex) => void) | undefined;
+  },
 ): Promise<{ readonly index: ReadUserIndex; readonly difference: IndexDifference; readonly compared: boolean }> {
+  const { state, isKeptOut } = params;
   const index = await readUserIndex(git.user, worktree.gitDir, state?.userIndex);
-  onUserIndex?.(index);
+  params.onUserIndex?.(index);
   if (state !== undefined && state.userIndex.paths === index.paths)
     return { index, difference: state.memo, compared: false };
   const [user, own] = await Promise.all([index.entries(), state === undefined ? [] : listEntries(git.own)]);
-  return { index, difference: compareIndexes(user, own), compared: true };
+  // A path that our index has and this list lacks is removed from ours, unless it is listed as untracked.
+  const tracked = user.filter(({ path }) => !isKeptOut(path));
+  return { index, difference: compareIndexes(tracked, own), compared: true };
+}
+
+/** A file system that folds names has one file for several spellings of a path. */
+export function createKeptOutCheck(worktree: Pick<WorktreeContext, "home" | "folds">): (path: RawPath) => boolean {
+  const keyOf = worktree.folds ? foldName : (path: RawPath) => path;
+  const keys = new Set(Array.from(readKeptOut(worktree), keyOf));
+  return (path) => keys.size > 0 && keys.has(keyOf(path));
 }
 
 interface Gits {

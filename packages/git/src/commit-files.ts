@@ -6,7 +6,7 @@ import type { CommitParams } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type BranchContext, moveBranch, readBranchTip, requireIdleWorktree, requireTree } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
-import { DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
+import { DEFAULT_CAPTURE, type WorktreeContext, captureTree, createKeptOutCheck } from "./capture.ts";
 import { commitIdentity, commitTime, parseEpochSeconds, readCommit } from "./commits.ts";
 import { withObjectRepair } from "./damaged-objects.ts";
 import { syncRepository } from "./objects.ts";
@@ -89,8 +89,8 @@ export function cleanMessage(text: string): string {
 /**
  * Writes the current files as git would commit them on top of `base`. The capture finds which files differ by their
  * bytes. Only those are read again with line ends, encodings and filters (LFS) applied. So no file is committed
- * unconverted, and an unchanged file is never converted a second time. Excluded paths keep the content of `base`.
- * Files that are all as in `committed`, the tree of HEAD, are not converted either.
+ * unconverted, and an unchanged file is never converted a second time. Excluded paths, and those that are kept out of
+ * captures, keep the content of `base`. Files that are all as in `committed`, the tree of HEAD, are not converted either.
  */
 export function writeCurrentTree(
   worktree: WorktreeContext,
@@ -100,7 +100,8 @@ export function writeCurrentTree(
   return withObjectRepair(worktree, async () => {
     const captured = await captureTree(worktree, DEFAULT_CAPTURE);
     const differing = await diffObjects(worktree.repository, params.base, captured.tree);
-    const changes = differing.filter(({ path }) => !inScope(path, excluded));
+    const isKeptOut = createKeptOutCheck(worktree);
+    const changes = differing.filter(({ path }) => !inScope(path, excluded) && !isKeptOut(path));
     const large = captured.skipped
       .filter(({ reason }) => reason === "too_large")
       .flatMap(({ path }) => parsePath(path) ?? []);

@@ -7,12 +7,14 @@ import {
   findSecrets,
   hasOutsideEffect,
   maskSecrets,
-  secretValues,
+  ownSecrets,
 } from "@holdfast/core/mask";
 import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type BranchContext, type RepositoryContext, isAncestor, requireTip } from "./branch-refs.ts";
+import { createKeptOutCheck } from "./capture.ts";
+import { type RawPath, parsePath } from "./paths.ts";
 import {
   NO_REMOTE,
   classifyRemoteFailure,
@@ -97,7 +99,8 @@ async function isOurs(at: BranchContext, there: string, commit: string): Promise
  * Reports what a push of the branch would publish and the user must see first. Reads every commit that the remote
  * lacks: the commit object with all headers and its message, new file names and added lines. Lines that a later commit
  * removes again are included. For a merge it reads the lines that none of its parents has. A file that git considers
- * binary is read as text. Content that is too large or unreadable is listed in `unsearched`.
+ * binary is read as text. Content that is too large or unreadable is listed in `unsearched`. A new file that is kept out of
+ * captures counts as a secret, whatever it contains.
  *
  * The agent can write the repository's configuration. So commit objects are read as bytes, and patches come from a
  * plumbing command.
@@ -110,7 +113,12 @@ export async function inspectPush(
   // Remote-tracking refs in this repository are not reliable, because an agent can write them.
   const published = await listRemoteTips(at, params.configured);
   const excluded = Buffer.from(published.map((commit) => `^${commit}\n`).join(""));
-  const reader = createReader(tip, secretValues(process.env), params.issue);
+  const reader = createReader({
+    tip,
+    known: ownSecrets(),
+    issue: params.issue,
+    isKeptOut: createKeptOutCheck(at.worktree),
+  });
   const list = await readSome(at, [...TRUE_HISTORY, "rev-list", "--ignore-missing", "--stdin", tip], excluded);
   const ids = list.bytes.subarray(0, list.bytes.lastIndexOf(0x0a) + 1);
   const count = ids.length / (tip.length + 1);
@@ -245,7 +253,13 @@ interface Reader {
  * Reads commits, then patches without context. Lines of a hunk are counted, because an added line may look like a
  * header.
  */
-function createReader(tip: string, known: readonly KnownSecret[], issue: number | null): Reader {
+function createReader(params: {
+  readonly tip: string;
+  readonly known: readonly KnownSecret[];
+  readonly issue: number | null;
+  readonly isKeptOut: (path: RawPath) => boolean;
+}): Reader {
+  const { tip, known, issue } = params;
   const secrets: PushedSecret[] = [];
   const references: { readonly commit: string; readonly text: string }[] = [];
   const unsearched: PushedSecret[] = [];
@@ -257,6 +271,8 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
   /** What the patches of a merge add, by path, line and text, and in how many patches it occurs. */
   let merged = new Map<string, { count: number; patch: number }>();
   let path = "commit message";
+  /** The path as git prints it. */
+  let quoted = "";
   let removed = 0;
   let added = 0;
   let number = 0;
@@ -265,8 +281,11 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
   const search = (text: string, isNew: (secret: FoundSecret) => boolean): void => {
     for (const secret of findSecrets(text, known)) {
       if (!isRefused(text, secret) || !isNew(secret)) continue;
-      if (secrets.length < MOST) secrets.push({ commit, path, line: number, kind: secret.kind });
+      report(secret.kind);
     }
+  };
+  const report = (kind: string): void => {
+    if (secrets.length < MOST) secrets.push({ commit, path, line: number, kind });
   };
   const searchPatch = (text: string): void =>
     search(text, ({ start, end }) => parents < 2 || isInAll(`${path}\n${text.slice(start, end)}`));
@@ -335,11 +354,15 @@ function createReader(tip: string, known: readonly KnownSecret[], issue: number 
       } else if (line.startsWith("diff --git ")) {
         // Both names are equal.
         const names = line.slice("diff --git ".length);
-        locate(names.slice((names.length + 1) / 2).replaceAll(/^"?b\/|"$/g, ""), 0);
+        const second = names.slice((names.length + 1) / 2);
+        quoted = second.replace(/^("?)b\//, "$1");
+        locate(second.replaceAll(/^"?b\/|"$/g, ""), 0);
       } else if (line.startsWith("new file mode ")) {
         const name = path;
         path = maskSecrets(name, known);
         searchPatch(name);
+        if (params.isKeptOut(parsePath(quoted) ?? name) && (parents < 2 || isInAll(`${name}\n`)))
+          report("file of workspace.copy");
       } else if (line.startsWith("+++ ")) path = maskSecrets(path, known);
       else if (line.startsWith("commit ")) {
         const [id = "", ...of] = line.slice("commit ".length).trim().split(" ");

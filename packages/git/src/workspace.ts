@@ -6,7 +6,14 @@ import { wrapMethodErrors } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import { applyRestore } from "./apply-restore.ts";
 import { createBranch, findOperation, moveBranch, readBranchTip, readHead, retryWhileLocked } from "./branch-refs.ts";
-import { type CaptureOptions, DEFAULT_CAPTURE, type WorktreeContext, captureTree, findNotIgnored } from "./capture.ts";
+import {
+  type CaptureOptions,
+  DEFAULT_CAPTURE,
+  type WorktreeContext,
+  captureTree,
+  findNotIgnored,
+  keepOut,
+} from "./capture.ts";
 import { withObjectRepair } from "./damaged-objects.ts";
 import { foldsNames, probeWorktreeNames } from "./folded-names.ts";
 import { planRestore } from "./plan-restore.ts";
@@ -28,6 +35,7 @@ export async function openGitWorkspace(repository: Repository, checkout: Checkou
     root: checkout.root,
     privateDirectory: worktree.home,
     notIgnored: (paths) => findNotIgnored(checkout, paths),
+    keepOut: async (paths) => keepOut(worktree, paths),
     snapshot: (params) => withObjectRepair(worktree, () => takeSnapshot(worktree, params, optionsOf(params))),
     look: (params) =>
       withObjectRepair(worktree, () =>

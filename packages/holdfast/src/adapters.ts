@@ -15,7 +15,7 @@ import type { ErrorPolicy } from "@holdfast/core/error-policy";
 import type { Forge } from "@holdfast/core/forge";
 import type { NewEntry } from "@holdfast/core/journal";
 import { type JsonObject, sha256 } from "@holdfast/core/json";
-import { type Masking, maskSecrets, maskValue, secretValues } from "@holdfast/core/mask";
+import { type Masking, createLineMask, maskSecrets, maskValue, ownSecrets } from "@holdfast/core/mask";
 import { eachForgeQuestion, recordingParts } from "@holdfast/core/record-run";
 import { type Environment, CallRecorder, describeEnvironment } from "@holdfast/core/recorded-calls";
 import { type CommitBody, type LeasedBirth, type Store, newestUsable } from "@holdfast/core/store";
@@ -135,7 +135,9 @@ export function maskAdapters(adapters: Adapters, masking: Masking): Adapters {
       ...adapters.logs,
       open(call) {
         const log = adapters.logs.open(call);
-        return { ...log, append: (line) => log.append(mask(line)) };
+        // A private key comes line by line.
+        const maskLine = createLineMask(mask);
+        return { ...log, append: (line) => log.append(maskLine(line)) };
       },
     },
   };
@@ -269,7 +271,7 @@ export function currentEnvironment(): Environment {
 }
 
 export function maskOwnSecrets(text: string): string {
-  return maskSecrets(text, secretValues(process.env));
+  return maskSecrets(text, ownSecrets());
 }
 
 /** Fails before anything is created: a run that cannot call its agent would stop at its first stage. */

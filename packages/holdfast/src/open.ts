@@ -9,7 +9,7 @@ import type { PriceTable } from "@holdfast/core/budget";
 import { ALL_CHECKPOINTS, type CheckpointSwitches } from "@holdfast/core/checkpoint";
 import { isCopyPattern, readCopiedVariables } from "@holdfast/core/copy-files";
 import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-policy";
-import { createMasking } from "@holdfast/core/mask";
+import { createMasking, learnSecrets } from "@holdfast/core/mask";
 import { type OptionKind, checkOptions } from "@holdfast/core/options";
 import { hideRemoved } from "@holdfast/core/remove-run";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
@@ -89,7 +89,10 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const { agentIdleMs = AGENT_IDLE_MS, checkpointEveryMs = CHECKPOINT_EVERY_MS } = params;
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy, approve = [] } = params;
     const { loopLayout = DEFAULT_LAYOUT, adapters: decorate } = params;
-    const formats = new ImportExport(adapters, { cwd, settings: loopLayout, limit: loops.max });
+    const checkout = copy.length === 0 ? cwd : await mainWorktreeRoot(workspaces, cwd);
+    // Only a process that writes or sends text reads the files.
+    const masking = createMasking(() => learnSecrets(readCopiedVariables(checkout, copy)));
+    const formats = new ImportExport(adapters, { cwd, settings: loopLayout, limit: loops.max, masking });
     const kept = {
       checkpoints,
       approve,
@@ -106,8 +109,6 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       loops,
       loopLayout,
     };
-    const copied = copy.length === 0 ? {} : readCopiedVariables(await mainWorktreeRoot(workspaces, cwd), copy);
-    const masking = createMasking(copied);
     const masked = (given: Adapters): Adapters => maskAdapters(decorate?.(given) ?? given, masking);
     const work = new RunService(adapters, { directory: cwd, announces: directory, forge, decorate: masked, ...kept });
     return new Holdfast({ cwd, adapters, formats, work });

@@ -232,7 +232,7 @@ function statusOf(path: string): Stats | undefined {
   }
 }
 
-type RegularFile =
+export type RegularFile =
   | { readonly kind: "absent" }
   | { readonly kind: "refused"; readonly why: string }
   | { readonly kind: "read"; readonly bytes: Buffer };

@@ -16,8 +16,11 @@ test("npm dependencies are installed before the gate, after kills of run and res
   await commitPackage(place, ["greeter"]);
   const first = `echo x >> ${at("count")}; test -e ${at("go")} || { touch ${at("started")}; sleep 600; }`;
   await configure(place, { setup: [first, NPM], copy: [".env"], gate: "npm test && cat .env" });
-  await writeFile(join(place.clone, ".env"), "API_TOKEN=a-secret-of-the-user\n");
-  const agent = await place.agent([{ ...GOOD, edits: [...GOOD.edits, ...packageFiles(["greeter", "waver"])] }]);
+  await writeFile(join(place.clone, ".env"), "API_TOKEN=a-secret-of-the-user # of staging\n");
+  // The agent takes the copied file out of .gitignore.
+  const unignored = { do: "write", path: ".gitignore", text: "holdfast.config.yaml\n" } as const;
+  const edits = [...GOOD.edits, ...packageFiles(["greeter", "waver"]), unignored];
+  const agent = await place.agent([{ ...GOOD, edits }]);
 
   const worktree = join(dirname(place.clone), "shop-worktrees", ID);
   for (const args of [
@@ -43,8 +46,17 @@ test("npm dependencies are installed before the gate, after kills of run and res
   const count = async () => (await readFile(at("count"), "utf8")).split("\n").length - 1;
   expect(await count()).toBe(4);
   expect(existsSync(join(worktree, "node_modules/waver/index.js"))).toBe(true);
-  const pushed = (await place.git("ls-tree", "-r", "--name-only", "origin/holdfast/issue-1")).split("\n");
-  expect(pushed.filter((path) => path === ".env" || path.startsWith("node_modules/"))).toEqual([]);
+  const tips = (await place.git("for-each-ref", "--format=%(refname)", "refs/holdfast", "refs/remotes")).split("\n");
+  const trees = tips.filter((ref) => ref.includes("holdfast/issue-1") && !ref.endsWith("-index"));
+  expect(trees).toContain("refs/remotes/origin/holdfast/issue-1");
+  for (const tree of trees) {
+    const paths = (await place.git("ls-tree", "-r", "--name-only", tree)).split("\n");
+    expect(
+      paths.filter((path) => path === ".env" || path.startsWith("node_modules/")),
+      tree,
+    ).toEqual([]);
+  }
+  expect(await readFile(join(worktree, ".gitignore"), "utf8")).toBe(unignored.text);
   const events = await place.run("--json", "events", ID, "--limit", "all");
   expect(events.stdout).toContain("API_TOKEN=***");
   expect(events.stdout).not.toContain("a-secret-of-the-user");
@@ -183,7 +195,7 @@ async function commitPackage(place: WorkPlace, dependencies: readonly string[]):
     await mkdir(dirname(join(place.clone, path)), { recursive: true });
     await writeFile(join(place.clone, path), text);
   }
-  await appendFile(join(place.clone, ".git/info/exclude"), "holdfast.config.yaml\n.env\n");
+  await writeFile(join(place.clone, ".gitignore"), "holdfast.config.yaml\n.env\n");
   await place.git("add", ".");
   await place.git("commit", "-qm", "a package");
   await place.git("push", "-q");

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type CoreAdapters, findRunWorkspace } from "@holdfast/core/adapters";
+import type { Masking } from "@holdfast/core/mask";
 import type { RunSummary } from "@holdfast/core/run";
 import { type CheckpointRef, allCheckpoints } from "@holdfast/core/store";
 import type { Encoded, FormatName } from "@holdfast/formats/format";
@@ -26,17 +27,24 @@ export class ImportExport {
   readonly #cwd: string;
   readonly #settings: LayoutSettings;
   readonly #limit: number | null;
+  readonly #masking: Masking;
   /** Roots of layouts whose files are repaired with each query. */
   readonly #repaired = new Map<LayoutEntry, Promise<LayoutLocation>>();
 
   constructor(
     adapters: CoreAdapters,
-    options: { readonly cwd: string; readonly settings: LayoutSettings; readonly limit: number | null },
+    options: {
+      readonly cwd: string;
+      readonly settings: LayoutSettings;
+      readonly limit: number | null;
+      readonly masking: Masking;
+    },
   ) {
     this.#adapters = adapters;
     this.#cwd = options.cwd;
     this.#settings = options.settings;
     this.#limit = options.limit;
+    this.#masking = options.masking;
   }
 
   /**
@@ -56,7 +64,7 @@ export class ImportExport {
   /** Reads a whole run and searches it for secrets, to write it to one file. Writes nothing. */
   async planRunExport(run: string): Promise<RunExport> {
     const { planRunExport } = await import("./move-run.ts");
-    return await planRunExport(this.#adapters, { run });
+    return await planRunExport(this.#adapters, { run, masking: this.#masking });
   }
 
   /** NEEDS_DECISION when the file would hold secrets and `withSecrets` is not set. */

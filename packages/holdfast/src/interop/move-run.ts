@@ -7,7 +7,7 @@ import {
   snapshotParams,
 } from "@holdfast/core/adapters";
 import type { Checkpoint, Planes } from "@holdfast/core/checkpoint";
-import { findSecrets, secretValues } from "@holdfast/core/mask";
+import { type Masking, createMasking } from "@holdfast/core/mask";
 import { loadRun } from "@holdfast/core/run-session";
 import type { RunSummary } from "@holdfast/core/run";
 import { rewoundTo } from "@holdfast/core/state";
@@ -54,7 +54,10 @@ export interface RunExport {
 }
 
 /** Reads everything and writes nothing. LEASE_HELD while a live process executes the run. */
-export async function planRunExport(adapters: CoreAdapters, params: { readonly run: string }): Promise<RunExport> {
+export async function planRunExport(
+  adapters: CoreAdapters,
+  params: { readonly run: string; readonly masking?: Masking },
+): Promise<RunExport> {
   const { store, workspaces } = adapters;
   const run = await knownRun(store, params.run);
   const lease = await store.getLease(run.id);
@@ -87,7 +90,7 @@ export async function planRunExport(adapters: CoreAdapters, params: { readonly r
     entries: stored.entries.length,
     checkpoints: run.checkpoints,
     prerequisites: objects?.prerequisites ?? [],
-    secrets: secretsIn(texts),
+    secrets: secretsIn(texts, params.masking ?? createMasking()),
     unsearched: blobs?.isCut ?? false,
     unsaved: await isUnsaved(adapters, newest),
   };
@@ -95,9 +98,11 @@ export async function planRunExport(adapters: CoreAdapters, params: { readonly r
 
 const MAX_SEARCHED = 64 * 1024 ** 2;
 
-function secretsIn(texts: readonly { readonly where: string; readonly text: string }[]): RunExport["secrets"] {
-  const known = secretValues(process.env);
-  const found = texts.flatMap(({ where, text }) => findSecrets(text, known).map(({ kind }) => ({ where, kind })));
+function secretsIn(
+  texts: readonly { readonly where: string; readonly text: string }[],
+  { find }: Masking,
+): RunExport["secrets"] {
+  const found = texts.flatMap(({ where, text }) => find(text).map(({ kind }) => ({ where, kind })));
   return [...new Map(found.map((one) => [`${one.where}\n${one.kind}`, one])).values()];
 }
 
