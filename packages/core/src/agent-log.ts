@@ -96,6 +96,11 @@ export function readResult(file: ResultFile): StoredResult | null {
   }
 }
 
+/** The call ended and its result is stored, so a resume adopts it. */
+export function isAnswered(file: ResultFile): boolean {
+  return (readResult(file)?.ended ?? null) !== null;
+}
+
 /** Marks the result as not adoptable, because the call's files were replaced. Its token count is kept. */
 export function forgetResult(file: ResultFile): void {
   const kept = readResult(file) ?? { agent: "", model: null, attempt: 0, tokens: 0, ended: null };

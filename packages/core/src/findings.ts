@@ -20,6 +20,8 @@ export interface Finding {
   readonly actual: Json;
   /** For a changed text: removed and added lines. */
   readonly diff?: string;
+  /** The run cannot keep the change and continue as planned, so the user is asked where the policy only warns. */
+  readonly conflict?: true;
 }
 
 export const FINDING_KINDS = [

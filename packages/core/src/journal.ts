@@ -269,6 +269,8 @@ function lastSeen({ body }: TimedEntry, epoch: number | undefined): number | nul
 export interface SinceCheckpoint {
   /** A step that changes files was started, so the current files and branch are its partial work. */
   readonly changesFiles: boolean;
+  /** Such a step was started after the checkpoint. */
+  readonly startsFiles: boolean;
   /** Commits that finished steps and settled effects mention. */
   readonly commits: ReadonlySet<string>;
   /** `commits`, and those that earlier steps of the stage attempt mention. The stage knows and handles them itself. */
@@ -281,15 +283,16 @@ export function foldSince(params: {
   readonly entries: Iterable<Pick<JournalEntry, "kind" | "body">>;
 }): SinceCheckpoint {
   // A step that the checkpoint lists as running was interrupted. If it failed since, it may have left files behind.
+  let startsFiles = false;
   let changesFiles = Object.values(params.stageAttempt.running ?? {}).some((step) => step.files);
   const commits = new Set<string>();
   for (const { kind, body } of params.entries) {
-    if (kind === "step.started" && body["files"] === true) changesFiles = true;
+    if (kind === "step.started" && body["files"] === true) startsFiles = changesFiles = true;
     const told = kind === "step.finished" ? body["result"] : kind === "effect.settled" ? body["receipt"] : null;
     for (const commit of commitsIn(told)) commits.add(commit);
   }
   const seen = new Set([...commits, ...commitsIn(params.stageAttempt.steps)]);
-  return { changesFiles, commits, seen };
+  return { changesFiles, startsFiles, commits, seen };
 }
 
 /** Every string in the value that has the form of a git object id. */

@@ -10,6 +10,7 @@ import {
   createStoppedRun,
   headOf,
   mergedRequest,
+  stopDuring,
 } from "@holdfast/test-support/core/resume-scene";
 import type { PullRequest } from "./forge.ts";
 import type { Workspaces } from "./workspace.ts";
@@ -53,6 +54,32 @@ describe("nothing changed", () => {
     });
     scene.worktree().write("work.txt", "more\n");
     expect(await scene.found()).toEqual([]);
+  });
+});
+
+describe("the run was stopped cleanly in the middle of a step", () => {
+  test("a change after the stop is the user's: it is asked about; after another start it is the step's again", async () => {
+    const scene = await createStoppedRun();
+    await stopDuring(scene, "agent");
+    expect(await scene.found()).toEqual([]);
+    scene.worktree().write("mine.txt", "by hand\n");
+    const { plan } = await scene.plan();
+    expect(plan).toMatchObject({
+      kind: "ask",
+      why: expect.stringMatching(/mine\.txt\. The run was stopped during agent: .* begins again from .*@1$/),
+      hint: expect.stringContaining("files_changed=put_back"),
+    });
+    scene.worktree().git("commit", "-q", "--allow-empty", "-m", "by a person");
+    expect(await scene.found()).toEqual(["head_moved", "files_changed"]);
+    await scene.append({ kind: "step.started", body: { stageAttempt: 0, step: "agent", files: true, estimate: null } });
+    expect(await scene.found()).toEqual([]);
+  });
+
+  test("the files of a call that continues its session stay, so a change is only reported", async () => {
+    const scene = await createStoppedRun();
+    await stopDuring(scene, "agent", { agent: "session-1" });
+    scene.worktree().write("mine.txt", "by hand\n");
+    expect((await scene.plan()).plan.kind).toBe("warn");
   });
 });
 
@@ -252,6 +279,20 @@ describe("the remote", () => {
     expect(await scene.found()).toEqual(["remote_branch_missing"]);
     rmSync(scene.remote.root, { recursive: true });
     expect(await scene.found()).toEqual(["remote_unreachable"]);
+  });
+
+  test("is missing: the base is a branch here, which moved or was renamed", async () => {
+    const scene = await createStoppedRun();
+    scene.repo.git("remote", "remove", "origin");
+    expect(await scene.found()).toEqual([]);
+    scene.repo.git("commit", "-q", "--allow-empty", "-m", "on main");
+    expect((await scene.plan()).findings).toMatchObject([
+      { kind: "base_moved", actual: scene.repo.git("rev-parse", "main").trim() },
+    ]);
+    scene.repo.git("branch", "-m", "main", "trunk");
+    expect((await scene.plan()).findings).toMatchObject([
+      { kind: "base_moved", summary: expect.stringMatching(/^The branch main is gone/), actual: null },
+    ]);
   });
 
   test("is asked from another worktree when the run's own is missing", async () => {

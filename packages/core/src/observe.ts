@@ -3,12 +3,15 @@
 
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, findAnyWorktree, findRunWorkspace, snapshotParams } from "./adapters.ts";
-import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
+import { isAnswered } from "./agent-log.ts";
+import type { Checkpoint, FilesPlane, Trigger } from "./checkpoint.ts";
 import { type Effect, isUndone } from "./effects.ts";
 import { type Finding, type ReliedOn, type Setting, compareInputs, compareSettings, reliedOn } from "./findings.ts";
 import { type Forge, type PullRequest, readIssueWithComments } from "./forge.ts";
 import { type SinceCheckpoint, foldSince } from "./journal.ts";
 import { isJsonObject } from "./json.ts";
+import { type StageAttempt, interruptedSteps } from "./position.ts";
+import { loadRun } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
 import { type Store, journalDamage } from "./store.ts";
 import type { Asking } from "./branch.ts";
@@ -95,28 +98,83 @@ async function observePlace(params: {
   if (branchGone) findings.push(branchMissing(files));
   const place = { head: tip ?? files.head, branch: files.branch, root: workspace?.root ?? null };
   if (workspace === undefined) {
-    if (!branchGone) findings.push(...headMoved({ files, tip, since }));
+    if (!branchGone) findings.push(...headMoved({ files, tip, since, stepWrites: since.changesFiles }));
     return { ...place, findings: [...findings, worktreeMissing(files)] };
   }
   const look = await workspace.look(snapshotParams(adapters));
   if (workspace.root !== files.worktree) findings.push(worktreeMoved(files, workspace.root));
+  // A clean stop saved the files of the step in flight, so every later difference is the user's.
+  const stopped = STOPPED.has(checkpoint.trigger) && !since.startsFiles;
+  const stepWrites = since.changesFiles && !stopped;
   // A step that is in flight is undone together with the branch switch that it made.
-  if (!since.changesFiles) findings.push(...branchSwitched(files, look));
-  if (!branchGone) findings.push(...headMoved({ files, tip: files.branch === null ? look.head : tip, since }));
+  if (!stepWrites) findings.push(...branchSwitched(files, look));
+  if (!branchGone)
+    findings.push(...headMoved({ files, tip: files.branch === null ? look.head : tip, since, stepWrites }));
   // After an unfinished restore, or in the middle of a step that writes files, a difference is not the user's edit.
-  const halfWork = since.changesFiles || run.unfinishedRestore !== null;
+  const halfWork = stepWrites || run.unfinishedRestore !== null;
   if (whole && !halfWork && look.tree !== files.tree)
-    findings.push(await filesChanged(workspaces, checkpoint, files, look));
+    findings.push(
+      inConflict(
+        run.id,
+        await filesChanged(workspaces, checkpoint, files, look),
+        stepsToRepeat(adapters.logs, run.id, checkpoint.planes.position.stageAttempt),
+      ),
+    );
   return { ...place, findings };
+}
+
+/** Triggers of the checkpoint that a clean stop takes after every process of the run has ended. */
+const STOPPED: ReadonlySet<Trigger> = new Set(["interrupt", "session_end"]);
+
+/** The steps in flight that begin again, and the checkpoint whose files they begin from. */
+function stepsToRepeat(
+  logs: Adapters["logs"],
+  run: string,
+  stageAttempt: StageAttempt,
+): { readonly names: string; readonly base: number } {
+  const steps = interruptedSteps(stageAttempt, (step) =>
+    isAnswered(logs.result({ run, stageAttempt: stageAttempt.number, step })),
+  );
+  const names = steps.map(([name]) => name).join(", ");
+  return { names, base: Math.max(0, ...steps.map(([, step]) => step.base)) };
+}
+
+/**
+ * What a resume does with the files that an interrupted step left half-done; null: it leaves them. After a kill, no record tells the step's
+ * files from those that the user changed since, so all of them are saved and put back.
+ */
+export async function describeHalfDone(adapters: Adapters, run: RunSummary): Promise<string | null> {
+  const { workspaces, store, logs } = adapters;
+  const workspace = await findRunWorkspace(adapters, run);
+  if (workspace === undefined || workspaces === null) return null;
+  const { stageAttempt } = (await loadRun(adapters, run.id)).state.position;
+  const { names, base } = stepsToRepeat(logs, run.id, stageAttempt);
+  if (names === "") return null;
+  // A fork may name a checkpoint of its parent, which is not in this run.
+  const [target] = await store.listCheckpoints({ run: run.id, before: base + 1, limit: 1 });
+  if (target?.sequence !== base || target.tree === null) return null;
+  const { tree } = await workspace.look(snapshotParams(adapters));
+  const changed =
+    tree === target.tree ? [] : (await workspaces.diff({ from: target.tree, to: tree, format: "names" })).files;
+  if (changed.length === 0) return null;
+  return `${names} was interrupted and begins again from ${target.id}. Files that differ from it are saved as a checkpoint, then put back: ${named(changed)}`;
+}
+
+/** A step that begins again starts from its own base, which does not contain the user's edits. */
+function inConflict(run: string, finding: Finding, { names, base }: ReturnType<typeof stepsToRepeat>): Finding {
+  if (names === "") return finding;
+  const summary = `${finding.summary}. The run was stopped during ${names}: accepted, all files stay, half-done ones too; with files_changed=put_back they are saved and ${names} begins again from ${run}@${base}`;
+  return { ...finding, summary, conflict: true };
 }
 
 function headMoved(params: {
   readonly files: FilesPlane;
   readonly tip: string | null;
   readonly since: SinceCheckpoint;
+  readonly stepWrites: boolean;
 }): readonly Finding[] {
-  const { files, tip, since } = params;
-  if (tip === files.head || tip === null || since.changesFiles || since.commits.has(tip)) return [];
+  const { files, tip, since, stepWrites } = params;
+  if (tip === files.head || tip === null || stepWrites || since.commits.has(tip)) return [];
   const summary = `${shortName(files.branch)} stands at ${tip}, and the run left it at ${files.head ?? "no commit"}`;
   return [{ kind: "head_moved", summary, expected: files.head, actual: tip }];
 }
@@ -159,11 +217,17 @@ async function filesChanged(
   const { files: changed } = await workspaces.diff({ ...between, format: "names" });
   // A patch that is too large to hold in memory must not block a resume.
   const patch = await workspaces.diff({ ...between, format: "patch" }).catch(() => null);
-  const names = changed.slice(0, NAMED).map(({ path }) => path);
-  const more = changed.length > NAMED ? ` and ${changed.length - NAMED} more` : "";
-  const summary = `Files are not as checkpoint ${checkpoint.id} has them: ${names.join(", ")}${more}`;
+  const summary = `Files are not as checkpoint ${checkpoint.id} has them: ${named(changed)}`;
   const diff = patch === null ? {} : { diff: shortened(patch.text) };
   return { kind: "files_changed", summary, expected: files.tree, actual: look.tree, ...diff };
+}
+
+function named(changed: readonly { readonly path: string }[]): string {
+  const more = changed.length > NAMED ? ` and ${changed.length - NAMED} more` : "";
+  return `${changed
+    .slice(0, NAMED)
+    .map(({ path }) => path)
+    .join(", ")}${more}`;
 }
 
 /** Shows the beginning of the user's changes; `holdfast diff` shows all of them. */
@@ -208,7 +272,8 @@ async function observeRemote(params: {
   if (place.branch === null) return [];
   const branch = await openAskingBranch(params.adapters, place);
   if (branch === null) return [remoteUnreachable("there is no worktree to ask from")];
-  if ((await branch.remote()) === null) return [];
+  if ((await branch.remote()) === null)
+    return relied.base === null ? [] : await observeLocalBase(params.adapters.workspaces, branch, relied.base);
   const own = place.branch.replace(/^refs\/heads\//, "");
   const findings = place.head === null ? [] : await observeOwn({ ...params, branch, own, head: place.head });
   const base = relied.base === null ? [] : await observeBase(branch, relied.base);
@@ -251,6 +316,20 @@ async function observeBase(branch: Asking, base: NonNullable<ReliedOn["base"]>):
   if (there.commit === null || there.commit === base.commit) return [];
   const summary = `${name} has moved from ${base.commit} to ${there.commit}`;
   return [{ kind: "base_moved", summary, expected: base.commit, actual: there.commit }];
+}
+
+/** Without a remote, the base is a branch of this repository. The run's own branch may have begun with commits on top of it. */
+async function observeLocalBase(
+  workspaces: Workspaces | null,
+  branch: Asking,
+  { branch: name, commit }: NonNullable<ReliedOn["base"]>,
+): Promise<readonly Finding[]> {
+  if (workspaces === null || name === null || name === "HEAD" || !OBJECT_ID.test(commit)) return [];
+  const tip = await workspaces.branchTip(`refs/heads/${name}`);
+  if (tip === commit || (tip !== null && (await reaches(branch, tip, commit)))) return [];
+  const summary =
+    tip === null ? `The branch ${name} is gone; it was at ${commit}` : `${name} has moved from ${commit} to ${tip}`;
+  return [{ kind: "base_moved", summary, expected: commit, actual: tip }];
 }
 
 const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;

@@ -123,6 +123,19 @@ export interface RunningStep {
   readonly settled?: boolean;
 }
 
+/**
+ * Steps in flight whose files go back to where they began. An agent call that continues its session, or whose result is stored, keeps its
+ * files.
+ */
+export function interruptedSteps(
+  { running = {}, sessions = {} }: Pick<StageAttempt, "running" | "sessions">,
+  isAnswered: (step: string) => boolean,
+): readonly (readonly [string, RunningStep])[] {
+  return Object.entries(running).filter(
+    ([name, step]) => step.files && !Object.hasOwn(sessions, name) && !isAnswered(name),
+  );
+}
+
 export type RecordTokens = { readonly input: number; readonly output: number };
 
 export const NO_ATTEMPT: StageAttempt = { number: 0, steps: {}, failures: {} };

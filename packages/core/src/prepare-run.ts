@@ -3,13 +3,13 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { unseenText } from "./commands.ts";
 import { type Adapters, currentPrograms, runMark, snapshotParams } from "./adapters.ts";
-import { answerFile, readResult } from "./agent-log.ts";
+import { answerFile, isAnswered } from "./agent-log.ts";
 import { RESOURCES, exceeded } from "./budget.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { NewEntry, RunResumed } from "./journal.ts";
 import type { Lease } from "./lease.ts";
 import { type LoadedRun, RunSession, type SessionDriver, emitNote, loadRun } from "./run-session.ts";
-import { type Position, type RunningStep, recoveryEvents } from "./position.ts";
+import { type Position, type RunningStep, interruptedSteps, recoveryEvents } from "./position.ts";
 import type { ProgressListener } from "./progress.ts";
 import { keepBranch, restoreRunFiles, revertUnexpectedFiles } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
@@ -63,7 +63,7 @@ export async function prepareRun<S extends object>(params: {
   // The cost of a call is computed from the agent's own record, which does not match after the run was rewound.
   const counts = !fellBack && newest.planes.conversation?.rewound === undefined;
   for (const step of counts ? Object.keys({ ...runSession.attempt.lost, ...runSession.attempt.running }) : [])
-    if ((readResult(answerFile(runSession, step))?.ended ?? null) !== null) runSession.answered.add(step);
+    if (isAnswered(answerFile(runSession, step))) runSession.answered.add(step);
   const { stage, iteration, stageAttempt } = state.position;
   const hasSteps = Object.keys(stageAttempt.steps).length > 0;
   runSession.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
@@ -191,7 +191,7 @@ async function recoverFiles(
   const { resumed, fellBack, unfinished } = params;
   const keepsFiles = (name: string): boolean =>
     Object.hasOwn(runSession.attempt.sessions, name) || runSession.answered.has(name);
-  const lost = Object.entries(running).filter(([name, step]) => step.files && !keepsFiles(name));
+  const lost = interruptedSteps(runSession.attempt, (name) => runSession.answered.has(name));
   const continues = Object.entries({ ...runSession.attempt.lost, ...running }).some(
     ([name, step]) => step.files && keepsFiles(name),
   );
@@ -210,8 +210,15 @@ async function recoverFiles(
     const restored: readonly NewEntry[] = unfinished
       ? [{ kind: "restore.finished", body: { target: `${runSession.run.id}@${to}` } }]
       : [];
+    const before = runSession.state.sequence;
     await restoreRunFiles(runSession, { to, trigger: "error_recovery", why, finish: () => [...restored, ...resumed] });
-    runSession.tell({ kind: "note", text: `Put the files back to ${runSession.run.id}@${to}; ${why} is saved` });
+    // Without a checkpoint the files were as they should be.
+    if (runSession.state.sequence === before) return;
+    const saved = runSession.state.sequence - before > 1 ? ` as ${runSession.run.id}@${before + 1}` : "";
+    runSession.tell({
+      kind: "note",
+      text: `Put the files back to ${runSession.run.id}@${to}; ${why} is saved${saved}`,
+    });
     return;
   }
   await appendAll(runSession, resumed);

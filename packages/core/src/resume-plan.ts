@@ -154,7 +154,10 @@ function decide(params: {
       return { kind: "refuse", judgements, why, hint: kinds.map((kind) => FIX[kind] ?? FIX_BY_HAND).join(" ") };
     case "ask": {
       const flags = kinds.map((kind) => `--accept ${kind}`).join(" ");
-      const hint = `Look at what changed, then go on with \`holdfast resume ${run} ${flags}\`.`;
+      const back = kinds.includes("files_changed")
+        ? " `files_changed=put_back` saves the files and puts them back."
+        : "";
+      const hint = `Look at what changed, then go on with \`holdfast resume ${run} ${flags}\`.${back}`;
       // This is safe whatever the answer is, and at the time of the answer it may be too late.
       const safe = actionsFor(judgements.map((one) => ({ ...one, decision: "by_policy" })));
       return { kind: "ask", judgements, actions: safe.filter((action) => action.kind === "keep_tips"), why, hint };
@@ -208,7 +211,8 @@ function judge(
   },
 ): Judgement {
   if (wasAccepted(params.accepted, finding)) return { finding, verdict: "resume", decision: "accepted_before" };
-  const verdict = params.verdictOf?.(finding) ?? params.policy[finding.kind];
+  const stated = params.verdictOf?.(finding) ?? params.policy[finding.kind];
+  const verdict = finding.conflict === true && stated !== "refuse" ? "ask" : stated;
   const answer = params.answers[finding.kind];
   if (verdict === "refuse") return { finding, verdict, decision: "open" };
   if (answer === "put_back" && finding.kind === "files_changed") return { finding, verdict: "warn", decision: answer };

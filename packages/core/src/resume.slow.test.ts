@@ -12,6 +12,7 @@ import {
   forcePush,
   headOf,
   mergedRequest,
+  stopDuring,
 } from "@holdfast/test-support/core/resume-scene";
 import { readWorktree } from "@holdfast/test-support/git/repository";
 import type { Checkpoint } from "./checkpoint.ts";
@@ -164,6 +165,29 @@ describe("apply resume", () => {
       expect([restored?.trigger, before?.trigger]).toEqual(["restore", "before_restore"]);
       expect(scene.repo.git("show", `${before?.tree ?? ""}:work.txt`)).toBe("by a person\n");
       expect(await scene.found()).toEqual([]);
+    });
+
+    test("edits after a clean stop in a step: accepted, the step begins from them", async () => {
+      const scene = await createStoppedRun();
+      await stopDuring(scene, "agent");
+      scene.worktree().write("mine.txt", "by a person\n");
+      expect((await scene.resume()).plan.kind).toBe("ask");
+      await scene.resume(accept("files_changed"));
+      const { sequence, planes } = await scene.newest();
+      expect(planes.position.stageAttempt.running).toMatchObject({ agent: { files: true, base: sequence } });
+      expect(await scene.found()).toEqual([]);
+      expect(["half.txt", "mine.txt"].map((path) => scene.worktree().read(path))).toEqual(["half\n", "by a person\n"]);
+    });
+
+    test("put back, such edits are in a checkpoint and the step keeps its base", async () => {
+      const scene = await createStoppedRun();
+      await stopDuring(scene, "agent");
+      scene.worktree().write("mine.txt", "by a person\n");
+      await scene.resume({ answers: { files_changed: "put_back" } });
+      const [restored, before] = await scene.store.listCheckpoints({ run: RUN });
+      expect([restored?.trigger, before?.trigger]).toEqual(["restore", "before_restore"]);
+      expect(scene.repo.git("show", `${before?.tree ?? ""}:mine.txt`)).toBe("by a person\n");
+      expect((await scene.newest()).planes.position.stageAttempt.running).toMatchObject({ agent: { base: 1 } });
     });
 
     test.each(["base_moved", "issue_missing", "remote_branch_missing"] as const)(

@@ -7,6 +7,7 @@ import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "./checkp
 import { type OptionsChange, changedPlanes, executedMeanwhile, reopensRun } from "./control-run.ts";
 import {
   type Finding,
+  type FindingKind,
   type FindingPolicy,
   type Freshness,
   type RecordedRun,
@@ -325,6 +326,7 @@ async function continueRun(
     if (entries.length > 0) await adapters.store.commit({ lease, entries });
     return { workspace, checkpoint: null };
   }
+  const keepsEdits = moved === null && !putsBack && judgements.some(({ finding }) => EDITS.has(finding.kind));
   const adopted = await commitHere({
     lease,
     saver,
@@ -332,6 +334,7 @@ async function continueRun(
     planes,
     workspace,
     trigger: putsBack ? "before_restore" : "automatic",
+    rebases: keepsEdits,
   });
   const steps = moved === null ? {} : { steps: moved.steps };
   if (!putsBack || workspace === undefined || adapters.workspaces === null)
@@ -362,6 +365,9 @@ const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "put_files_back",
   "go_back",
 ]);
+
+/** The user's changes in the worktree. They are findings only if no step writes there, or if the run was stopped cleanly in one. */
+const EDITS: ReadonlySet<FindingKind> = new Set(["files_changed", "head_moved", "branch_switched"]);
 
 /** Actions whose result is part of the next checkpoint. */
 const WRITES: ReadonlySet<ResumeAction["kind"]> = new Set([
@@ -428,11 +434,14 @@ async function commitHere(params: {
   readonly planes: Planes;
   readonly workspace: Workspace | undefined;
   readonly trigger?: "automatic" | "before_restore" | "restore";
+  /** An interrupted step begins again from these files, which contain the user's edits. */
+  readonly rebases?: boolean;
 }): Promise<CheckpointSummary> {
-  const { lease, saver, entries, planes, workspace } = params;
+  const { lease, saver, entries, workspace, rebases = false } = params;
   const save = { trigger: params.trigger ?? "automatic", name: "resumed" } as const;
-  if (workspace === undefined) return await saver.commit({ lease, planes, params: save, entries });
+  if (workspace === undefined) return await saver.commit({ lease, planes: params.planes, params: save, entries });
   const { sequence, files } = await saver.snapshot(workspace, save.name);
+  const planes = rebases ? rebaseRunning(params.planes, sequence) : params.planes;
   return await saver.commit({ lease, planes: { ...planes, files }, params: save, entries, sequence });
 }
 

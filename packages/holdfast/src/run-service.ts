@@ -14,6 +14,7 @@ import { acquireLease } from "@holdfast/core/hold-lease";
 import type { JsonObject } from "@holdfast/core/json";
 import { priorityKey } from "@holdfast/core/lease";
 import { createMasking, maskValue } from "@holdfast/core/mask";
+import { describeHalfDone } from "@holdfast/core/observe";
 import { type SetupOutcome, isSetUp, setUpRestored } from "@holdfast/core/prepare-worktree";
 import type { ProgressListener } from "@holdfast/core/progress";
 import type { ReplayReport } from "@holdfast/core/replay";
@@ -188,7 +189,14 @@ export class RunService {
     const planned = await planResumeRun(adapters, await resumeRequest(adapters, params));
     const differences =
       programs && planned.checkpoint !== null ? await this.compareToolchain(planned.checkpoint.planes) : [];
-    return { ...planned, notes: differences.length === 0 ? [] : [differencesText(differences)] };
+    const { plan } = planned;
+    const stays =
+      (plan.kind === "resume" || plan.kind === "warn") && !plan.actions.some(({ kind }) => kind === "go_back");
+    // Edits after a clean stop are in the findings, and accepted ones are not put back.
+    const asked = planned.findings.some(({ conflict }) => conflict === true);
+    const halfDone = stays && !asked ? await describeHalfDone(adapters, planned.run) : null;
+    const notes = [halfDone, differences.length === 0 ? null : differencesText(differences)];
+    return { ...planned, notes: notes.filter((note) => note !== null) };
   }
 
   async resume(params: ResumeParams & Announced, planned?: ResumeCheck): Promise<RunReport> {

@@ -166,6 +166,7 @@ export const finding = strictObject({
   expected: z.unknown(),
   actual: z.unknown(),
   diff: string().optional(),
+  conflict: literal(true).optional(),
 });
 const progress = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
   strictObject({ run: string(), at: time, kind: literal(kind), ...shape });

@@ -3,7 +3,7 @@
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Adapters } from "@holdfast/core/adapters";
-import { type Checkpoint, type IssueSnapshot, type Planes, emptyPlanes } from "@holdfast/core/checkpoint";
+import { type Checkpoint, type IssueSnapshot, type Planes, type Trigger, emptyPlanes } from "@holdfast/core/checkpoint";
 import { systemCommands } from "@holdfast/core/commands";
 import {
   type FindingKind,
@@ -52,7 +52,7 @@ export interface StoppedRun {
   workspace(): Promise<Workspace>;
   newest(): Promise<Checkpoint>;
   /** Saves a checkpoint of the current files, with these values merged over the run's. */
-  save(values?: JsonObject, change?: (planes: Planes) => Planes): Promise<Checkpoint>;
+  save(values?: JsonObject, change?: (planes: Planes) => Planes, trigger?: Trigger): Promise<Checkpoint>;
   append(...entries: readonly NewEntry[]): Promise<void>;
   plan(params?: SceneResume): Promise<ResumeCheck>;
   resume(params?: SceneResume): Promise<ResumeCheck>;
@@ -82,6 +82,24 @@ export const ISSUE: IssueSnapshot = {
 
 export function headOf(scene: StoppedRun): string {
   return scene.repo.git("rev-parse", BRANCH).trim();
+}
+
+/** Saves the checkpoint of a clean stop in the middle of a step that began at checkpoint 1 and has written half.txt. */
+export async function stopDuring(
+  scene: StoppedRun,
+  step: string,
+  sessions: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  scene.worktree().write("half.txt", "half\n");
+  const running = { [step]: { files: true, estimate: null, base: 1 } };
+  await scene.save(
+    {},
+    (planes) => {
+      const stageAttempt = { ...planes.position.stageAttempt, running, sessions };
+      return { ...planes, position: { ...planes.position, stageAttempt } };
+    },
+    "interrupt",
+  );
 }
 
 /** Replaces the remote branch by another history; returns its tip. */
@@ -145,13 +163,13 @@ export async function createStoppedRun(): Promise<StoppedRun> {
     worktree: () => testRepositoryAt(first.root),
     workspace,
     newest,
-    async save(values = {}, change = (planes) => planes) {
+    async save(values = {}, change = (planes) => planes, trigger = "stage") {
       const saver = new Saver(adapters, { id: RUN, workflow: "impl" });
       const before = (await store.latest(RUN))?.planes ?? firstPlanes(base, current);
       const { sequence, files } = await saver.snapshot(await workspace(), "scene");
       const context = { ...before.context, values: { ...before.context.values, ...values } };
       const planes = change({ ...before, context, files });
-      await saver.commit({ lease, planes, params: { trigger: "stage" }, entries: [], sequence });
+      await saver.commit({ lease, planes, params: { trigger }, entries: [], sequence });
       return await newest();
     },
     async append(...entries) {

@@ -46,7 +46,7 @@ export const spec = {
     "A new limit, target or check is stored once nothing prevents the resume: a resume that is refused or that asks leaves the run as it was. For a run that is done they are refused (exit status 2), unless --target continues it or --from and --force restart it.",
     `--agent changes the agent, as provider or provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
     "An imported run (`holdfast format import`) continues at the stage that its document names: impl-json with the impl workflow and the agent and options of the config, crunch-yaml with the crunch workflow, loop-json with the ralph workflow. --target, --max, --until and --from apply to the first resume too. A crunch document with `can_resume: false` needs --force (exit status 4). Other formats need your own workflow with that stage.",
-    `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back restores the files of the checkpoint instead of keeping the changes (they are saved first). branch_diverged keeps the run's commits: the next push replaces the accepted ones on the remote, and both stay under refs/holdfast/. If the forge does not respond, the run waits (exit status 7) unless forge_unreachable is accepted.`,
+    `Kinds of findings: ${FINDING_KINDS.join(", ")}. files_changed=put_back restores the files of the checkpoint instead of keeping the changes (they are saved first). If the run was stopped in the middle of a step, files_changed needs an answer: accepted, the step begins from the files as they are. branch_diverged keeps the run's commits: the next push replaces the accepted ones on the remote, and both stay under refs/holdfast/. If the forge does not respond, the run waits (exit status 7) unless forge_unreachable is accepted.`,
   ],
   operands: [
     {
@@ -366,7 +366,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
       text: (page) =>
         rollbackOf(page) +
         preflightText(planned, page) +
-        verdictText(`${run}${backTo(params)}${flags.untouched}`, plan, page) +
+        verdictText(`${run}${backTo(params)}${flags.untouched}`, planned, page) +
         (uses === null ? "" : usesText(uses, page, run)),
     });
     return "done";
@@ -576,11 +576,15 @@ function diffLines(diff: string | undefined, page: Page): readonly string[] {
 }
 
 /** The conclusion of the pre-flight, for --dry-run. */
-function verdictText(run: string, plan: ResumePlan, page: Page): string {
+function verdictText(
+  run: string,
+  { plan, notes }: { readonly plan: ResumePlan; readonly notes: readonly string[] },
+  page: Page,
+): string {
   const go = `${page.program} resume ${run}`;
   switch (plan.kind) {
     case "resume":
-      return plan.judgements.length === 0
+      return plan.judgements.length === 0 && notes.length === 0
         ? `Nothing has changed in the meantime. Continue with: ${go}\n`
         : `Nothing needs a decision. Continue with: ${go}\n`;
     case "warn":
