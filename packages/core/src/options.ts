@@ -35,8 +35,9 @@ function isAmount(value: unknown): boolean {
   return Number.isFinite(value) && Number(value) >= 0;
 }
 
+/** A Date, a Map or a Promise has no options: they would be ignored silently. */
 function isObject(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && /^\[object (?:Object|Module)\]$/.test(Object.prototype.toString.call(value));
 }
 
 /** Throws USAGE if the argument is absent or of another kind. */

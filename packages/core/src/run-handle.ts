@@ -157,14 +157,19 @@ export class RunHandle<V extends object = JsonObject> implements AsyncDisposable
   }
 
   /** The changes of a planned restore of files, in parts that a user can choose singly. */
-  async patches({ files }: RunRestorePlan): Promise<readonly FilePatch[]> {
+  async patches(plan: RunRestorePlan): Promise<readonly FilePatch[]> {
+    checkPlan("patches", plan, "target");
     const { workspaces } = this.#adapters;
+    const { files } = plan;
     if (files === null || workspaces === null) return [];
     return await workspaces.patches({ from: files.fromTree, to: files.toTree });
   }
 
   /** Limits a planned restore of files to these parts. RESTORE_REFUSED when the files changed since the plan. */
   async choosePatches(plan: RunRestorePlan, patches: readonly FilePatch[]): Promise<RunRestorePlan> {
+    checkPlan("choosePatches", plan, "target");
+    checkArgument("choosePatches", "its patches", patches, "list");
+    for (const patch of patches) checkArgument("choosePatches", "a patch", patch, "object");
     const { workspaces } = this.#adapters;
     const target = await this.#read(plan.target.sequence);
     const workspace = await this.#ownWorkspace();

@@ -307,10 +307,14 @@ export async function ensurePrivateDirectory(gitDir: string): Promise<string> {
   await mkdir(home, { mode: 0o700 }).catch(async (error: unknown) => {
     const found = await lstat(home).catch(() => undefined);
     if (found?.isDirectory() === true) return;
+    const isAbsent = found === undefined;
+    const why = error instanceof Error ? error.message : String(error);
     throw new HoldfastError({
       code: "IO_FAILED",
-      message: `${home} cannot be used as a directory`,
-      hint: "Remove it and run the command again.",
+      message: isAbsent ? `${home} cannot be created: ${why}` : `${home} cannot be used as a directory`,
+      hint: isAbsent
+        ? `Check who owns ${gitDir}, its permissions, and whether its file system is mounted read-only.`
+        : "Remove it and run the command again.",
       cause: error,
     });
   });

@@ -5,6 +5,7 @@ import { asRecord } from "@holdfast/core/json";
 import type { Lease } from "@holdfast/core/lease";
 import type { Work } from "@holdfast/core/run";
 import { lockDirectory } from "@holdfast/core/store-sql/leases";
+import { errorCode } from "@holdfast/platform/error";
 import { makeDurableDirectory, removeIfEmpty, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 import { holdProcessLock, readProcessLock } from "@holdfast/platform/process-lock";
@@ -42,7 +43,13 @@ export function announceStart(
   const { pid, now, ...about } = params;
   // A start that is refused leaves nothing behind, so directories that only the announcement needed go with it.
   const made = [directory, lockDirectory(store), store].filter((path) => !existsSync(path));
-  makeDurableDirectory(directory);
+  try {
+    makeDurableDirectory(directory);
+  } catch (error) {
+    // Ignored here: the checks before a start report a directory that cannot be written.
+    if (["EACCES", "EPERM", "EROFS"].some((code) => code === errorCode(error))) return null;
+    throw error;
+  }
   for (const { path, starting, lock } of readAll(directory))
     if (starting === null || isDead(store, starting, lock)) rmSync(path, { force: true });
   const identity = processIdentity(pid);

@@ -1,6 +1,6 @@
 /** Gathers the facts that preflight.ts judges before a run starts. Creates nothing; it may fetch. */
 import { constants } from "node:fs";
-import { access, readdir, stat } from "node:fs/promises";
+import { access, lstat, readdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
 import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
@@ -11,7 +11,7 @@ import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Work } from "@holdfast/core/run";
 import type { WorktreeInfo } from "@holdfast/core/workspace";
 import { parseRemoteUrl } from "@holdfast/forges/detect-forge";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { findProgram } from "@holdfast/platform/subprocess";
 import type { AgentFacts, BaseFacts, CommandFacts, FolderFacts, RepositoryFacts, StartFacts } from "./preflight.ts";
 
@@ -190,7 +190,7 @@ async function observePlace(
   isAnnounced: (run: string) => boolean,
 ): Promise<Pick<RepositoryFacts, "branch" | "occupied">> {
   const { workspaces, store } = adapters;
-  const free = { branch: { name, taken: null }, occupied: null };
+  const free = { branch: { name, taken: null, blockedBy: null }, occupied: null };
   if (trees.some((tree) => tree.run === run && !tree.sideWorktree)) return free;
   if ((await store.getRun(run)) !== undefined) return free;
   const holder = trees.find(({ branch }) => branch === `refs/heads/${name}`);
@@ -199,9 +199,23 @@ async function observePlace(
   const entries = await readdir(worktree).catch(() => []);
   if ((isTaken || entries.length > 0) && (await isStartedElsewhere(adapters, run, isAnnounced))) return free;
   return {
-    branch: { name, taken: isTaken ? { worktree: holder?.path ?? null } : null },
+    branch: {
+      name,
+      taken: isTaken ? { worktree: holder?.path ?? null } : null,
+      blockedBy: await findBlockingBranch(workspaces, name),
+    },
     occupied: entries.length > 0 ? worktree : null,
   };
+}
+
+/** Git stores a branch as a file, so that `holdfast` and `holdfast/issue-1` exclude each other. */
+async function findBlockingBranch(workspaces: Adapters["workspaces"], name: string): Promise<string | null> {
+  const segments = name.split("/");
+  for (let length = 1; length < segments.length; length += 1) {
+    const above = segments.slice(0, length).join("/");
+    if (((await workspaces?.branchTip(`refs/heads/${above}`)) ?? null) !== null) return above;
+  }
+  return null;
 }
 
 /** Whether another process starts this run at this moment, or has just started it. The lease decides between the two. */
@@ -262,10 +276,16 @@ async function observeFolders(adapters: Adapters, worktree: string | null): Prom
   );
 }
 
-/** The path itself, or the folder above it in which it would be created. */
+/** The path itself, or the folder above it in which it would be created. A link to nothing and a name that is too long count as there. */
 async function nearestFolder(path: string): Promise<string> {
-  for (let at = path; ; at = dirname(at))
-    if (at === dirname(at) || (await stat(at).catch(() => null)) !== null) return at;
+  let tooLong: string | null = null;
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      if (at === dirname(at) || (await lstat(at)) !== undefined) return tooLong ?? at;
+    } catch (error) {
+      if (errorCode(error) === "ENAMETOOLONG") tooLong = at;
+    }
+  }
 }
 
 async function writeProblem(path: string): Promise<string | null> {
@@ -284,6 +304,9 @@ const WRITE_PROBLEMS: Readonly<Record<string, string>> = {
   EACCES: "permission denied",
   EPERM: "permission denied",
   EROFS: "the file system is read-only",
+  ENOENT: "it is a link to nothing",
+  ELOOP: "it is a link to itself",
+  ENAMETOOLONG: "the name is too long for the file system",
 };
 
 /** The command lines in the options of a workflow: the gate, and the checks of a loop. */

@@ -13,7 +13,7 @@ const fine: StartFacts = {
     host: "github.com",
     unreachable: null,
     base: { kind: "found", branch: "main", commit: "a", hasHead: true },
-    branch: { name: "holdfast/issue-1", taken: null },
+    branch: { name: "holdfast/issue-1", taken: null, blockedBy: null },
     occupied: null,
   },
   needsFiles: false,

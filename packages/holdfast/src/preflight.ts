@@ -47,7 +47,12 @@ export interface RepositoryFacts {
   readonly unreachable: PushRefusal | null;
   readonly base: BaseFacts;
   /** The branch that the run would get, and who has it already. */
-  readonly branch: { readonly name: string; readonly taken: null | { readonly worktree: string | null } };
+  readonly branch: {
+    readonly name: string;
+    readonly taken: null | { readonly worktree: string | null };
+    /** A branch such as `holdfast`, beside which git cannot have a branch `holdfast/…`; null: there is none. */
+    readonly blockedBy: string | null;
+  };
   /** A folder in the place of the run's worktree; null: the place is free. */
   readonly occupied: string | null;
 }
@@ -260,13 +265,29 @@ export const PREFLIGHT: readonly PreflightRow[] = [
     level: "error",
     code: "NEEDS_DECISION",
     judge: ({ repository }) => {
-      const { name, taken } = repository?.branch ?? { name: "", taken: null };
-      if (taken === null) return [];
+      if (repository === null || repository.branch.taken === null) return [];
+      const { name, taken } = repository.branch;
       const where = taken.worktree === null ? "" : `, and ${taken.worktree} has it checked out`;
       return [
         {
           message: `The branch ${name} exists already and belongs to no run${where}`,
           hint: `Rename it: \`git branch -m ${name} ${name}-old\`. Or delete it: \`git branch -D ${name}\`.`,
+        },
+      ];
+    },
+  },
+  {
+    check: "branch_name",
+    mistake: "a branch has the name of the folder in which branches of runs are, such as `holdfast`",
+    level: "error",
+    code: "NEEDS_DECISION",
+    judge: ({ repository }) => {
+      if (repository === null || repository.branch.blockedBy === null) return [];
+      const { name, blockedBy } = repository.branch;
+      return [
+        {
+          message: `The branch ${name} cannot be created: there is a branch ${blockedBy}, and git cannot have both`,
+          hint: `Rename it: \`git branch -m ${blockedBy} ${blockedBy}-old\`.`,
         },
       ];
     },

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { parseValues } from "@holdfast/core/state-schema";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { type StageContext, defineWorkflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -39,6 +40,7 @@ const noText = (value: unknown): boolean => typeof value !== "string";
 const noFunction = (value: unknown): boolean => typeof value !== "function";
 const noNullOrText = (value: unknown): boolean => noText(value) && value !== null;
 const noObject = (value: unknown): boolean => typeof value !== "object" || value === null;
+const noPlain = (value: unknown): boolean => noObject(value) || value instanceof Map || value instanceof Date;
 const noAmount = (value: unknown): boolean => value !== 1.5;
 const all = (): boolean => true;
 
@@ -69,7 +71,7 @@ const begin = (changes: object) =>
   holdfast.start({ workflow, work: { kind: "none" }, id: `begun-${(count += 1)}`, ...changes });
 
 const CALLS: Readonly<Record<string, readonly [(value: unknown) => boolean, Call]>> = {
-  "open()": [(value) => noObject(value), (value) => openHoldfast(value)],
+  "open()": [noPlain, (value) => openHoldfast(value)],
   "open cwd": [all, openWith("cwd")],
   "open store": [all, openWith("store")],
   "open create": [all, openWith("create")],
@@ -77,10 +79,10 @@ const CALLS: Readonly<Record<string, readonly [(value: unknown) => boolean, Call
   "open leaseWaitMs": [noAmount, openWith("leaseWaitMs")],
   "open adapters": [noFunction, openWith("adapters")],
   "open loops": [noObject, openWith("loops")],
-  "createRun()": [noObject, (value) => holdfast.createRun(value)],
+  "createRun()": [noPlain, (value) => holdfast.createRun(value)],
   "createRun id": [all, (value) => holdfast.createRun({ id: value })],
   "createRun workspace": [all, (value) => holdfast.createRun({ workspace: value })],
-  "createRun labels": [noObject, (value) => holdfast.createRun({ labels: value })],
+  "createRun labels": [noPlain, (value) => holdfast.createRun({ labels: value })],
   "createRun issue": [all, (value) => holdfast.createRun({ work: { kind: "issue", number: value } })],
   "createRun task": [noText, (value) => holdfast.createRun({ work: { kind: "task", text: value } })],
   "run()": [all, (value) => holdfast.run(value)],
@@ -100,7 +102,7 @@ const CALLS: Readonly<Record<string, readonly [(value: unknown) => boolean, Call
   "find()": [noObject, (value) => holdfast.find(value)],
   "undo effect": [all, (value) => holdfast.undo("base", value)],
   "verify()": [noObject, async (value) => await Array.fromAsync(holdfast.verify(value))],
-  "save()": [noObject, async (value) => (await onRun()).save(value)],
+  "save()": [noPlain, async (value) => (await onRun()).save(value)],
   "save trigger": [all, async (value) => (await onRun()).save({ trigger: value })],
   "get()": [all, async (value) => (await onRun()).get(value)],
   "list limit": [all, async (value) => (await onRun()).list({ limit: value })],
@@ -112,6 +114,23 @@ const CALLS: Readonly<Record<string, readonly [(value: unknown) => boolean, Call
   "tag from": [all, async (value) => (await onRun()).tag(1, "t", { from: value })],
   "planRestore()": [noObject, async (value) => (await onRun()).planRestore(value)],
   "planRestore only": [all, async (value) => (await onRun()).planRestore({ sequence: 1, only: value })],
+  "patches()": [all, async (value) => (await onRun()).patches(value)],
+  "choosePatches()": [all, async (value) => (await onRun()).choosePatches(value, [])],
+  "choosePatches patches": [all, async (value) => (await onRun()).choosePatches(await restorePlan(), value)],
+  "choosePatches patch": [noPlain, async (value) => (await onRun()).choosePatches(await restorePlan(), [value])],
+  "createRun values": [all, (value) => holdfast.createRun({ values: value })],
+  "the result of a schema": [all, (value) => checked(() => value)],
+  "the issues of a schema": [all, (value) => checked(() => ({ issues: value }))],
+  "an issue of a schema": [all, (value) => checked(() => ({ issues: [value] }))],
+  "the path of an issue": [all, (value) => checked(() => ({ issues: [{ message: "m", path: value }] }))],
+  "a part of the path of an issue": [all, (value) => checked(() => ({ issues: [{ message: "m", path: [value] }] }))],
+  "a schema that throws": [all, (value) => checked(() => raise(value))],
+  "a schema that is a thenable": [all, (value) => checked(() => ({ [THEN]: () => value }))],
+  "a schema whose getter throws": [
+    all,
+    (value) =>
+      holdfast.createRun({ values: Object.defineProperty({}, "~standard", { get: () => raise(value) }) as never }),
+  ],
   "applyRestore()": [noObject, async (value) => (await onRun()).applyRestore(value)],
   "preview()": [all, async (value) => (await onRun()).preview(value)],
   "fork()": [noObject, async (value) => (await onRun()).fork(value)],
@@ -184,6 +203,20 @@ const effect = {
   act: async () => ({ kind: "done" as const, receipt: null }),
 };
 const call = { name: "ask", role: "impl", prompt: "Hello", model: null, yolo: false } as const;
+
+const restorePlan = async () => (await onRun()).planRestore({ sequence: 1 });
+
+function checked(validate: () => unknown): unknown {
+  const schema = { "~standard": { version: 1, vendor: "a test", validate } } as never;
+  return parseValues(schema, {}, { what: "the values", hint: "Change them." });
+}
+
+/** A property of this name makes an object look like a promise. */
+const THEN = ["th", "en"].join("");
+
+function raise(value: unknown): never {
+  throw value;
+}
 
 /** Calls a function of the stage context in a run of its own. */
 function inStage(work: (context: StageContext<object>) => Promise<unknown>): Promise<unknown> {

@@ -1,9 +1,11 @@
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readFileSync,
   readdirSync,
+  readlinkSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -235,6 +237,17 @@ const ERRORS: readonly Situation[] = [
     hint: "git branch -m holdfast/issue-1 holdfast/issue-1-old",
   },
   {
+    name: "a branch named holdfast",
+    check: "branch_name",
+    prepare: async (place) => {
+      await place.git("branch", "holdfast");
+      return {};
+    },
+    status: 4,
+    says: "The branch holdfast/issue-1 cannot be created: there is a branch holdfast, and git cannot have both",
+    hint: "git branch -m holdfast holdfast-old",
+  },
+  {
     name: "a folder in the place of the worktree",
     check: "worktree",
     prepare: (place) => {
@@ -365,6 +378,29 @@ const ERRORS: readonly Situation[] = [
     hint: "ls -ld ",
   },
   {
+    name: "worktrees in a link to nothing",
+    check: "not_writable",
+    prepare: (place) => {
+      symlinkSync("gone", join(place.clone, "../shop-worktrees"));
+      return {};
+    },
+    status: 1,
+    says: "shop-worktrees cannot be written: it is a link to nothing [IO_FAILED]",
+    hint: "ls -ld ",
+  },
+  {
+    name: "worktrees with a name that is too long",
+    check: "not_writable",
+    prepare: async (place) => {
+      const trees = join(dirname(place.clone), "x".repeat(260));
+      await writeFile(join(place.clone, "holdfast.config.yaml"), `workspace: { worktrees: ${trees} }\n`);
+      return {};
+    },
+    status: 1,
+    says: "cannot be written: the name is too long for the file system [IO_FAILED]",
+    hint: "`workspace.worktrees` in holdfast.config.yaml moves the worktrees elsewhere",
+  },
+  {
     name: "a run of this work exists",
     check: "run",
     prepare: async (place) => {
@@ -386,7 +422,7 @@ async function inventory(place: WorkPlace, cwd: string): Promise<object> {
     readdirSync(each, { recursive: true, withFileTypes: true })
       .map((entry) => join(entry.parentPath, entry.name))
       .filter((path) => !CACHE.test(path) && !existsAsDirectory(path))
-      .map((path) => `${relative(each, path)} ${STORE.test(path) ? "" : sha256(readFileSync(path))}`),
+      .map((path) => `${relative(each, path)} ${STORE.test(path) ? "" : contentOf(path)}`),
   );
   const git = async (...args: readonly string[]): Promise<string> => {
     try {
@@ -409,6 +445,10 @@ async function inventory(place: WorkPlace, cwd: string): Promise<object> {
 const CACHE = /\/(?:holdfast-workspace|\.cache)(?:\/|$)/;
 /** Opening an existing store may checkpoint its log: its rows are compared instead. */
 const STORE = /\/\.git\/holdfast\//;
+
+function contentOf(path: string): string {
+  return lstatSync(path).isSymbolicLink() ? readlinkSync(path) : sha256(readFileSync(path));
+}
 
 function existsAsDirectory(path: string): boolean {
   try {
