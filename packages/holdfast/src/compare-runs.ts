@@ -31,7 +31,7 @@ import {
   findBest,
   readMeasures,
 } from "./compare-measures.ts";
-import { pullRequestOf } from "./run-status.ts";
+import { isRequestUndone, pullRequestOf } from "./run-status.ts";
 
 export interface CompareWork {
   readonly store: Store;
@@ -229,9 +229,7 @@ async function readSide(store: Store, { handle, sequence: at, status }: Compared
   const { scores, metrics } = readMeasures(planes?.context.values ?? {});
   const sequence = checkpoint?.sequence ?? null;
   const pull = pullRequestOf(planes?.context.values["pullRequest"]);
-  const isUndone = own.history.effects.some(
-    ({ kind, state, number }) => kind === "pull_request" && state === "undone" && number === pull?.number,
-  );
+  const isUndone = pull !== null && (await isRequestUndone(store, handle.id, pull));
   return {
     run: {
       id: checkpoint?.id ?? handle.id,

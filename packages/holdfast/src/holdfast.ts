@@ -131,7 +131,7 @@ export class Holdfast implements AsyncDisposable {
     const found = await this.runWithStatus(id);
     if (this.work.loops.workflows.includes(found.run.workflow) && !isHeld(found.status))
       await this.formats.repairLayouts(id);
-    return await readStatus(handle, found, this.#adapters.clock.now());
+    return await readStatus(this.store, handle, found, this.#adapters.clock.now());
   }
 
   /** A run with its status; cheaper than `status`, which reads the journal. */

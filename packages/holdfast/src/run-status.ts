@@ -5,11 +5,12 @@ import { graphMoveText } from "@holdfast/core/graph-state";
 import type { JournalEntry } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Budget, Position } from "@holdfast/core/position";
-import type { RunSummary } from "@holdfast/core/run";
+import { type RunSummary, parseAddress } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import { type StateEntry, loadState } from "@holdfast/core/state";
 import type { RunStatus } from "@holdfast/core/status";
+import type { Store } from "@holdfast/core/store";
 import { HoldfastError } from "@holdfast/platform/error";
 import { completingStages } from "@holdfast/workflows/built-in";
 import { type LoopSummary, summarizeLoop } from "@holdfast/workflows/ralph/loop-summary";
@@ -53,17 +54,20 @@ interface PullRequestAddress {
 }
 
 /** `now`: milliseconds since the epoch. */
-export async function readStatus(handle: RunHandle, found: RunWithStatus, now: number): Promise<RunDetails> {
+export async function readStatus(
+  store: RequestStore,
+  handle: RunHandle,
+  found: RunWithStatus,
+  now: number,
+): Promise<RunDetails> {
   const { status } = found;
   const workspace = await handle.workspace();
   const { checkpoint: latest, damaged } = await handle.newestWhole();
   let picture = EMPTY_SUMMARY;
   let lastEntryAt: string | null = null;
   const since: JournalEntry[] = [];
-  const effects: JournalEntry[] = [];
   for await (const entry of handle.log()) {
     picture = reduceSummary(picture, entry);
-    if (entry.kind === "effect.settled" || entry.kind === "effect.undone") effects.push(entry);
     if (isWrittenByHolder(entry)) lastEntryAt = entry.at;
     if (latest !== undefined && entry.entry > latest.entry) since.push(entry);
   }
@@ -88,7 +92,7 @@ export async function readStatus(handle: RunHandle, found: RunWithStatus, now: n
     worktree: workspace?.root ?? null,
     branch: planes?.files?.branch?.replace(/^refs\/heads\//, "") ?? null,
     issue: issue === null ? null : { number: issue.number, title: issue.title },
-    pullRequest: pull === null ? null : { ...pull, undone: isUndone(pull, effects) },
+    pullRequest: pull === null ? null : { ...pull, undone: await isRequestUndone(store, found.run.id, pull) },
     damaged,
   };
 }
@@ -106,17 +110,29 @@ export function pullRequestOf(value: Json | undefined): PullRequestAddress | nul
   return typeof number === "number" && typeof url === "string" ? { number, url } : null;
 }
 
-/** Whether the newest effect with this pull request as its receipt was undone. */
-function isUndone({ url }: PullRequestAddress, entries: readonly Pick<JournalEntry, "kind" | "body">[]): boolean {
-  const opened = entries.findLast(({ kind, body }) => kind === "effect.settled" && receiptUrl(body) === url);
-  const key = opened?.body["key"];
-  return (
-    key !== undefined &&
-    entries.some(({ kind, body }) => kind === "effect.undone" && body["key"] === key && body["outcome"] === "undone")
-  );
+type RequestStore = Pick<Store, "getRun" | "listEffects">;
+
+/**
+ * Whether every effect with this pull request as its receipt was undone: it may have been opened again. A fork holds the pull request of its
+ * parent, which may have undone it before or after the fork.
+ */
+export async function isRequestUndone(
+  store: RequestStore,
+  run: string,
+  { url }: Pick<PullRequestAddress, "url">,
+): Promise<boolean> {
+  for (let id: string | null = run; id !== null;) {
+    const opened = (await store.listEffects(id)).filter(
+      ({ state }) => "receipt" in state && urlOf(state.receipt) === url,
+    );
+    if (opened.length > 0) return opened.every(({ state }) => state.kind === "undone");
+    const parent: string | undefined = (await store.getRun(id))?.forkedFrom?.id;
+    id = parent === undefined ? null : parseAddress(parent).run;
+  }
+  return false;
 }
 
-function receiptUrl({ receipt }: JsonObject): Json | undefined {
+function urlOf(receipt: Json): Json | undefined {
   return isJsonObject(receipt) ? receipt["url"] : undefined;
 }
 

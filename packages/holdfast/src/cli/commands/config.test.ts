@@ -1,6 +1,6 @@
-import { mkdir, readFile, realpath, writeFile } from "node:fs/promises";
+import { mkdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
 import { AGE_RULE, DONE_RULE, RETENTION_EXCEPTIONS, configTemplate } from "../../config/config-template.ts";
 import { mergeConfig } from "../../config/effective-config.ts";
@@ -101,6 +101,18 @@ test("config --prompts prints every template and its origin; a repository's is i
     );
   expect(await ofLoop({ HOLDFAST_TRUST: "" })).toMatchObject({ from: "built-in" });
   expect(await ofLoop({ HOLDFAST_TRUST: "1" })).toMatchObject({ from: "repository", path, text: "Work quickly.\n" });
+});
+
+test("config check refuses a prompt template that a run would refuse", async () => {
+  const path = join(root, ".holdfast/prompts/impl/review.md");
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, "Review {{nonsense}} now.\n");
+  onTestFinished(() => rm(path));
+  expect(await holdfast.run(["config", "check"], { cwd: root })).toMatchObject({
+    status: 2,
+    stdout: "",
+    stderr: expect.stringMatching(/^error: The prompt template .*review\.md [^]*nonsense[^]*\[CONFIG_INVALID\]/),
+  });
 });
 
 test("config check shows each problem with its line; commands that need the config refuse with the first", async () => {

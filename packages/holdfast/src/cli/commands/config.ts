@@ -19,7 +19,7 @@ export const spec = {
   name: "config",
   summary: "show the settings in force and the origin of each",
   details: [
-    "A flag takes precedence over the environment, then the file, then the default. `holdfast config check` reads the file and lists its problems.",
+    "A flag takes precedence over the environment, then the file, then the default. `holdfast config check` reads the file and the prompt templates and lists their problems.",
   ],
   operands: [
     {
@@ -137,8 +137,16 @@ async function check(shell: Shell): Promise<Exit> {
   const loaded = await loadConfig({ cwd: shell.cwd, env: shell.env, storeFlag: undefined, allows: () => true });
   const path = loaded.ok ? loaded.config.path : loaded.path;
   const problems = loaded.ok ? [] : loaded.problems;
+  if (loaded.ok) await checkPrompts(shell, loaded.config.settings.work.impl.prompts);
   shell.print({ json: () => ({ path, ok: loaded.ok, problems }), text: (page) => checkText({ path, problems }, page) });
   return loaded.ok ? "done" : "usage";
+}
+
+/** Throws CONFIG_INVALID for a template that a run would refuse, with or without consent to it. */
+async function checkPrompts(shell: Shell, named: Readonly<Record<string, string | null>>): Promise<void> {
+  const { readPrompts } = await import("../../config/workflow-settings.ts");
+  const files = await shell.consent.promptFiles();
+  for (const workflow of BUILT_IN_NAMES) await readPrompts(workflow, files, workflow === "impl" ? named : {});
 }
 
 function settingsText(config: EffectiveConfig, page: Page): string {

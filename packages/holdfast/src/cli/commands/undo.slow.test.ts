@@ -51,6 +51,13 @@ test("the pull request and the branch of a done run are undone once, in order, a
   expect((await run("verify")).status).toBe(0);
   expect(await run("resume", "1")).toMatchObject({ status: 0 });
   expect(await remoteTip(place)).toBe("");
+  // A fork holds the pull request that its parent has undone.
+  expect((await run("fork", "issue-1", "--as", "other", "--no-worktree")).status).toBe(0);
+  expect((await json("status", "other")).run.pullRequest).toMatchObject({ number: 2, undone: true });
+  expect((await json("compare", "issue-1", "other")).runs).toMatchObject([
+    { pullRequest: null },
+    { pullRequest: null },
+  ]);
 });
 
 test("a branch that moved and a merged pull request are refused with the reason, and nothing is recorded", async () => {
