@@ -154,21 +154,25 @@ async function readSubjects(
 async function readTextsAt(at: BranchContext, params: Parameters<Branch["textsAt"]>[0]): ReturnType<Branch["textsAt"]> {
   const { objects } = at.worktree.repository;
   const tree = await requireTree(at, params.commit);
-  const below = params.folders.filter((folder) => folder !== ".").map((folder) => `${folder}/`);
-  const listed = [...(params.folders.includes(".") ? [[]] : []), ...(below.length === 0 ? [] : [["--", ...below]])];
+  const list = async (...paths: readonly string[]): Promise<readonly string[]> =>
+    splitRecords(await objects.output({ args: ["ls-tree", "-z", "--full-tree", tree, ...paths] }));
+  const root = await list();
+  const tops = new Set(root.map((record) => /^\d+ tree [0-9a-f]+\t([^]*)$/.exec(record)?.[1]));
+  const below = params.folders.filter((folder) => tops.has(folder.split("/")[0])).map((folder) => `${folder}/`);
+  const records = [
+    ...(params.folders.includes(".") ? root : []),
+    ...(below.length === 0 ? [] : await list("--", ...below)),
+  ];
   const found: { readonly path: string; readonly text: string }[] = [];
-  for (const paths of listed) {
-    const output = await objects.output({ args: ["ls-tree", "-z", "--full-tree", tree, ...paths] });
-    for (const record of splitRecords(output)) {
-      const [, mode, id = "", raw = ""] = /^(\d+) blob ([0-9a-f]+)\t([^]*)$/.exec(record) ?? [];
-      const path = quotePath(raw);
-      if ((mode !== "100644" && mode !== "100755") || !params.wanted(path)) continue;
-      const args = ["cat-file", "blob", id];
-      const blob = await objects.result({ args, maxOutputBytes: params.maxBytes });
-      const cut = blob.kind === "overflowed";
-      if (!cut && blob.code !== 0) throw gitError(args, blob);
-      found.push({ path, text: cut ? cutAtLine(blob.stdout) : blob.stdout.toString("utf8") });
-    }
+  for (const record of records) {
+    const [, mode, id = "", raw = ""] = /^(\d+) blob ([0-9a-f]+)\t([^]*)$/.exec(record) ?? [];
+    const path = quotePath(raw);
+    if ((mode !== "100644" && mode !== "100755") || !params.wanted(path)) continue;
+    const args = ["cat-file", "blob", id];
+    const blob = await objects.result({ args, maxOutputBytes: params.maxBytes });
+    const cut = blob.kind === "overflowed";
+    if (!cut && blob.code !== 0) throw gitError(args, blob);
+    found.push({ path, text: cut ? cutAtLine(blob.stdout) : blob.stdout.toString("utf8") });
   }
   return found;
 }

@@ -57,7 +57,7 @@ export async function moveBranchAndIndex(
 ): Promise<void> {
   await moveBranch(at, params);
   await replaceIndex(at.worktree, params.to);
-  await syncRepository(at.worktree.repository);
+  await syncRepository(at.worktree.repository, [params.to]);
 }
 
 /**

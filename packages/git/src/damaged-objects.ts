@@ -53,18 +53,22 @@ async function quarantine(repository: Repository, ids: readonly string[]): Promi
   return moved;
 }
 
+export interface ObjectCheck {
+  /** Objects that are absent or cannot be read completely. */
+  readonly damaged: readonly string[];
+  /** True if the files of all objects are the same as when they were read the last time. */
+  readonly isUnchanged: boolean;
+}
+
 /**
- * Returns the objects of a tree that are absent or cannot be read completely. Git treats every object it finds by name
+ * Finds the objects of a tree that are absent or cannot be read completely. Git treats every object it finds by name
  * as stored. That includes objects written just before a power cut, and those that a disk or a program damaged later.
  * An object is read again if its file changed (inode, size, times), and after every boot.
  *
  * Packs are not read in full: git checks and syncs a pack before it names it, and a repository may hold gigabytes. Git
  * never changes a pack under its name. If one changed, the objects of this tree are read from it.
  */
-export async function findDamagedObjects(
-  worktree: WorktreeContext,
-  ids: readonly string[],
-): Promise<readonly string[]> {
+export async function checkObjects(worktree: WorktreeContext, ids: readonly string[]): Promise<ObjectCheck> {
   const memory = await remember(worktree);
   const marks = new Map(ids.map((id) => [id, markOf(loosePath(worktree.repository, id))]));
   const packs = await markPacks(worktree);
@@ -73,9 +77,9 @@ export async function findDamagedObjects(
     const known = memory.objects.get(id);
     return known === undefined || known !== marks.get(id) || (known === PACKED && !isKeptPack);
   });
-  if (doubtful.length === 0) return [];
+  if (doubtful.length === 0) return { damaged: [], isUnchanged: true };
   const missing = await findMissingObjects(worktree.repository, doubtful);
-  if (missing.length > 0) return missing;
+  if (missing.length > 0) return { damaged: missing, isUnchanged: false };
   const damaged: string[] = [];
   for (const id of doubtful)
     if (marks.get(id) !== PACKED && (await isDamaged(worktree.repository, id))) damaged.push(id);
@@ -93,7 +97,7 @@ export async function findDamagedObjects(
     // A partial or interleaved file still names only objects that were read, so this write needs no protection.
     await writeFile(memory.path, [memory.boot, ...lines, ""].join("\n"), { mode: 0o600 }).catch(() => undefined);
   }
-  return damaged;
+  return { damaged, isUnchanged: false };
 }
 
 /** The mark of an object without its own file. */

@@ -266,12 +266,7 @@ async function flushDrive(path: string, scratch: string): Promise<void> {
   } finally {
     await rm(file, { force: true });
   }
-  const folder = await open(path, "r");
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
+  await syncFile(path);
 }
 
 const UNKNOWN_OPTION = /(?:invalid|unrecognized|unknown|illegal) option|^usage:/im;
@@ -280,12 +275,52 @@ function sync(args: readonly string[]): Promise<ProcessResult> {
   return runProcess({ command: "sync", args, env: { ...process.env, LC_ALL: "C" } });
 }
 
-/** Syncs refs and objects. The user may have moved the objects to another disk. */
-export async function syncRepository({ commonDir, objectDirectory, home }: Repository): Promise<void> {
+/**
+ * Syncs refs and objects. The user may have moved the objects to another disk. `commits` exist already: they and their
+ * history survive a power cut from then on, which is remembered.
+ */
+export async function syncRepository(repository: Repository, commits: readonly string[] = []): Promise<void> {
+  const { commonDir, objectDirectory, home } = repository;
   await syncFileSystem(commonDir, { scratch: home });
   const [own, objects] = await Promise.all([stat(commonDir), stat(objectDirectory)]);
   if (own.dev !== objects.dev) await syncFileSystem(objectDirectory);
+  for (const commit of commits) synced.add(`${objectDirectory} ${commit}`);
 }
+
+/**
+ * Syncs one loose object and loose refs with the directories that name them. False, and nothing is promised, if one of
+ * them is not a file: git may have packed it, or stores refs in another way.
+ */
+export async function syncNames(
+  repository: Repository,
+  { object, refs }: { readonly object: string; readonly refs: readonly string[] },
+): Promise<boolean> {
+  const { commonDir, objectDirectory } = repository;
+  const files = [loosePath(repository, object), ...refs.map((ref) => join(commonDir, ref))];
+  if (!files.every((file) => existsSync(file))) return false;
+  const folders = new Set([dirname(loosePath(repository, object)), objectDirectory]);
+  for (const ref of refs) for (let at = dirname(ref); at !== "."; at = dirname(at)) folders.add(join(commonDir, at));
+  await Promise.all(files.map(syncFile));
+  await Promise.all([...folders].map(syncFile));
+  return true;
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, "r");
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Makes a commit and its history survive a power cut. */
+export async function syncCommit(repository: Repository, commit: string): Promise<void> {
+  if (!synced.has(`${repository.objectDirectory} ${commit}`)) await syncRepository(repository, [commit]);
+}
+
+/** Commits that existed when this process synced their repository. An id is the hash of its content. */
+const synced = new Set<string>();
 
 function failed(path: string, why: string): HoldfastError {
   const isFull = /no space left on device|disk quota exceeded/i.test(why);

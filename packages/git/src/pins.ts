@@ -13,7 +13,15 @@ import { RUN_ID } from "@holdfast/core/run";
 import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
-import { findMissingObjects, findObject, findUnreached, isDamaged, missingCommit, syncRepository } from "./objects.ts";
+import {
+  findMissingObjects,
+  findObject,
+  findUnreached,
+  isDamaged,
+  missingCommit,
+  syncCommit,
+  syncRepository,
+} from "./objects.ts";
 import { isRefAbsent, toRawPath } from "./ref-files.ts";
 import type { Repository } from "./repository.ts";
 import { type SnapshotObject, readSnapshotObject } from "./snapshot-object.ts";
@@ -26,14 +34,20 @@ import { PIN, removeStaleLock, withStaleFileCleanup } from "./stale-files.ts";
  * A second, different snapshot of the same sequence (after a crash, or by a worker that lost its lease) gets another
  * name. Garbage collection later removes refs that no checkpoint names.
  */
-export async function pinSnapshot(repository: Repository, params: SnapshotPin): Promise<string> {
+export async function pinSnapshot(repository: Repository, params: SnapshotPin): Promise<Pinned> {
   const plain = snapshotRef(params);
   return pinWhole(repository, params, [plain, `${plain}-${params.snapshot}`]);
 }
 
+interface Pinned {
+  readonly ref: string;
+  /** All refs that were created or moved, and are not synced yet. */
+  readonly changed: readonly string[];
+}
+
 /** Pins an existing snapshot under the name of another run or sequence. */
 export async function pinAgain(repository: Repository, params: Omit<SnapshotPin, "head" | "index">): Promise<string> {
-  return pinSnapshot(repository, { ...params, ...(await partsOf(repository, params.snapshot)) });
+  return (await pinSnapshot(repository, { ...params, ...(await partsOf(repository, params.snapshot)) })).ref;
 }
 
 interface SnapshotPin extends SnapshotParts {
@@ -52,61 +66,87 @@ async function pinWhole(
   repository: Repository,
   pin: SnapshotParts & { readonly run: string; readonly snapshot: string },
   names: readonly string[],
-): Promise<string> {
+): Promise<Pinned> {
   const { run, snapshot, head } = pin;
   const [plain = ""] = names;
   const index =
     pin.index !== null && (await findMissingObjects(repository, [pin.index])).length === 0 ? pin.index : null;
-  const [isCreated] = await Promise.all([
-    createTogether(repository, [[plain, snapshot], ...(index === null ? [] : [[`${plain}-index`, index] as const])]),
-    head === null ? undefined : pinHead(repository, run, head),
-  ]);
-  if (isCreated) return plain;
+  const headChange = head === null ? null : await planHead(repository, run, head);
+  const changes: readonly RefChange[] = [
+    { ref: plain, from: null, to: snapshot },
+    ...(index === null ? [] : [{ ref: `${plain}-index`, from: null, to: index }]),
+    ...(headChange === null ? [] : [headChange]),
+  ];
+  if (await changeRefs(repository, changes)) return { ref: plain, changed: changes.map(({ ref }) => ref) };
   const ref = await createRef(repository, names, snapshot);
-  if (index !== null) await createRef(repository, [`${ref}-index`], index);
-  return ref;
+  const changed = [ref];
+  if (index !== null) changed.push(await createRef(repository, [`${ref}-index`], index));
+  if (headChange !== null) {
+    // If another process moved the ref or a killed git locked it, the commit gets a ref of its own.
+    const isMoved = await changeRefs(repository, [headChange]);
+    changed.push(isMoved ? headChange.ref : await createRef(repository, [headRef(run, headChange.to)], headChange.to));
+  }
+  return { ref, changed };
 }
 
-/** Creates all of these refs with one git. False, and none is created, if one exists or is locked. */
-async function createTogether(
-  repository: Repository,
-  refs: readonly (readonly [ref: string, id: string])[],
-): Promise<boolean> {
-  const input = Buffer.from(refs.map(([ref, id]) => `create ${ref} ${id}\n`).join(""));
-  return (await repository.git.result({ args: ["update-ref", "--stdin"], input })).code === 0;
+interface RefChange {
+  readonly ref: string;
+  /** null: the ref must not exist. */
+  readonly from: string | null;
+  readonly to: string;
+}
+
+/** Changes all of these refs with one git. False, and none is changed, if one has another value or is locked. */
+async function changeRefs(repository: Repository, changes: readonly RefChange[]): Promise<boolean> {
+  const lines = changes.map(({ ref, from, to }) => `update ${ref} ${to} ${from ?? repository.zero}\n`);
+  return (
+    (await repository.git.result({ args: ["update-ref", "--stdin"], input: Buffer.from(lines.join("")) })).code === 0
+  );
 }
 
 /**
- * Pins a commit that snapshots of the run are based on, with its history. As long as the run's commits follow each
- * other, it has one such ref: the ref moves to descendants only, so it never lets go of a commit. After a rebase or an
- * amended commit, the run has one more.
+ * Plans how to pin a commit that snapshots of the run are based on, with its history; null if a ref has it already. As
+ * long as the run's commits follow each other, it has one such ref. A ref moves only if the new commit or another ref
+ * reaches what it named, so no commit is let go of. After a rebase or an amended commit, the run has one more. The commit is synced: a ref that names a
+ * lost commit protects nothing, and a moved one would no longer protect what it named before.
  */
-async function pinHead(repository: Repository, run: string, head: string): Promise<void> {
-  const below = `${NAMESPACE}${run}/head/`;
-  if (await isInRefFiles(join(repository.commonDir, below), head)) return;
-  const list = async (...which: readonly string[]): Promise<readonly string[]> => {
-    const args = ["for-each-ref", "--format=%(objectname) %(refname)", ...which, below];
-    // Git fails for a broken history. Then the commit gets a ref of its own.
-    const listed = await repository.git.result({ args });
-    return listed.stdout.toString("utf8").trim().split("\n");
-  };
-  const all = await list();
-  if (all.some((line) => line.startsWith(`${head} `))) return;
+async function planHead(repository: Repository, run: string, head: string): Promise<RefChange | null> {
+  const below = headRef(run, "");
+  if (await isInRefFiles(join(repository.commonDir, below), head)) return null;
+  const listed = await listHeads(repository, below);
+  if (listed.some(({ id }) => id === head)) return null;
   // The user's last commit may be gone or empty: git does not sync what it writes, and a power cut may have lost it.
-  if ((await findMissingObjects(repository, [head])).length > 0 || (await isDamaged(repository, head))) return;
-  const isFirst = all.join("") === "";
-  const [[reaching], [ancestor = ""]] = isFirst
-    ? [[""], [""]]
-    : await Promise.all([list("--contains", head), list("--merged", head)]);
-  if (reaching !== "") return;
-  // A ref that names a lost commit protects nothing, and the moved one would no longer protect what it named before.
-  await syncRepository(repository);
-  const [from, ref] = ancestor.split(" ");
-  if (from !== undefined && ref !== undefined) {
-    // If another process moved it or a killed git locked it, the commit gets a ref of its own.
-    if ((await repository.git.result({ args: ["update-ref", ref, head, from] })).code === 0) return;
-  }
-  await createRef(repository, [`${below}${head}`], head);
+  if ((await findMissingObjects(repository, [head])).length > 0 || (await isDamaged(repository, head))) return null;
+  const tips = listed.length === 0 ? [head] : await findTips(repository, [head, ...listed.map(({ id }) => id)]);
+  if (!tips.includes(head)) return null;
+  await syncCommit(repository, head);
+  const reached = listed.find(({ id }) => !tips.includes(id));
+  return { ref: reached?.ref ?? headRef(run, head), from: reached?.id ?? null, to: head };
+}
+
+async function listHeads(
+  repository: Repository,
+  below: string,
+): Promise<readonly { readonly id: string; readonly ref: string }[]> {
+  if (isRefAbsent(toRawPath(repository.commonDir), below.slice(0, -1))) return [];
+  const listed = await repository.git.result({ args: ["for-each-ref", "--format=%(objectname) %(refname)", below] });
+  return listed.stdout
+    .toString("utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const [id = "", ref = ""] = line.split(" ");
+      return ref === "" ? [] : [{ id, ref }];
+    });
+}
+
+/** Those of the commits that no other one reaches. All of them if git fails, for example for a broken history. */
+async function findTips(repository: Repository, commits: readonly string[]): Promise<readonly string[]> {
+  const found = await repository.git.result({ args: ["merge-base", "--independent", ...commits] });
+  return found.code === 0 ? found.stdout.toString("utf8").trim().split("\n") : commits;
+}
+
+function headRef(run: string, commit: string): string {
+  return `${NAMESPACE}${run}/head/${commit}`;
 }
 
 /** True if one of the ref files in this folder has the id. False says nothing: the refs may be stored in another way. */
@@ -305,7 +345,7 @@ export async function pinKept(repository: Repository, params: RunObject): Promis
     });
   }
   const parts = await partsOf(repository, id);
-  return pinWhole(repository, { ...parts, run, snapshot: id }, [`${NAMESPACE}${run}/kept/${id}`]);
+  return (await pinWhole(repository, { ...parts, run, snapshot: id }, [`${NAMESPACE}${run}/kept/${id}`])).ref;
 }
 
 /**

@@ -7,12 +7,13 @@ import type { CurrentFiles, PreviewSnapshot, SnapshotParams } from "@holdfast/co
 import { HoldfastError } from "@holdfast/platform/error";
 import { findOperation, readHead } from "./branch-refs.ts";
 import { type CaptureOptions, type Captured, type WorktreeContext, captureTree } from "./capture.ts";
-import { findDamagedObjects, objectsNamedInError } from "./damaged-objects.ts";
+import { checkObjects, objectsNamedInError } from "./damaged-objects.ts";
 import { createFacts, fileKey } from "./facts.ts";
-import { isDamaged, peelLoose, syncRepository, writeLooseObject } from "./objects.ts";
+import { isDamaged, peelLoose, syncNames, syncRepository, writeLooseObject } from "./objects.ts";
 import { quotePath } from "./paths.ts";
 import { pinSnapshot } from "./pins.ts";
 import { type UserIndex, deletePrivateIndexes, openScratch } from "./private-index.ts";
+import type { Repository } from "./repository.ts";
 import { writeSnapshotObject } from "./snapshot-object.ts";
 import { type TreeChange, diffObjects } from "./tree-diff.ts";
 
@@ -26,11 +27,34 @@ export async function takeSnapshot(
   // A commit message cannot contain a NUL byte, and no save should fail because of its name.
   const title = params.message.replaceAll("\0", "\uFFFD");
   const message = `${title}\n\nHoldfast-Run: ${run}\nHoldfast-Sequence: ${sequence}\n`;
-  const preview = await previewSnapshot(worktree, { message, at, ...(base === undefined ? {} : { base }) }, options);
-  const ref = await pinSnapshot(worktree.repository, { ...preview, run, sequence });
-  await syncRepository(worktree.repository);
+  const asked = { message, at, ...(base === undefined ? {} : { base }) };
+  const { preview, isUnchanged } = await makeSnapshot(worktree, asked, options);
+  const { ref, changed } = await pinSnapshot(worktree.repository, { ...preview, run, sequence });
+  await syncSnapshot(worktree.repository, { ...preview, run, refs: changed }, isUnchanged);
   return { ...preview, ref };
 }
+
+/**
+ * Most snapshots have the files, the index and the HEAD of the one before. If this process synced those and their
+ * objects are still the same files, only the tag and the changed refs are new.
+ */
+async function syncSnapshot(
+  repository: Repository,
+  made: PreviewSnapshot & { readonly run: string; readonly refs: readonly string[] },
+  isUnchanged: boolean,
+): Promise<void> {
+  const { run, tree, index, head, snapshot, refs } = made;
+  const parts = [repository.objectDirectory, run, tree, index, head].join(" ");
+  if (isUnchanged && synced.delete(parts) && (await syncNames(repository, { object: snapshot, refs }))) {
+    synced.add(parts);
+    return;
+  }
+  await syncRepository(repository);
+  synced.add(parts);
+}
+
+/** What this process synced with a snapshot: the run with its files, index and HEAD. */
+const synced = new Set<string>();
 
 /** Like takeSnapshot, without a ref and without a sync. Use it for planning only, because gc may remove it. */
 export async function previewSnapshot(
@@ -38,14 +62,22 @@ export async function previewSnapshot(
   params: Pick<SnapshotParams, "message" | "at" | "base">,
   options: CaptureOptions,
 ): Promise<PreviewSnapshot> {
+  return (await makeSnapshot(worktree, params, options)).preview;
+}
+
+async function makeSnapshot(
+  worktree: WorktreeContext,
+  params: Pick<SnapshotParams, "message" | "at" | "base">,
+  options: CaptureOptions,
+): Promise<{ readonly preview: PreviewSnapshot; readonly isUnchanged: boolean }> {
   const text = { message: params.message, epochSeconds: epochSeconds(params.at) };
   const reading = readHead(worktree);
-  const [{ head, branch }, operation, { captured, index, changes, snapshot }] = await Promise.all([
+  const [{ head, branch }, operation, { captured, index, changes, snapshot, isUnchanged }] = await Promise.all([
     reading,
     findOperation(worktree.gitDir),
     captureWhole({ worktree, options, text, head: reading.then((found) => found.head) }),
   ]);
-  return {
+  const preview = {
     ...toCurrentFiles(captured),
     snapshot,
     worktree: worktree.root,
@@ -57,6 +89,7 @@ export async function previewSnapshot(
     index,
     operation,
   };
+  return { preview, isUnchanged };
 }
 
 export function toCurrentFiles({ tree, skipped, nested }: Captured): CurrentFiles {
@@ -83,6 +116,8 @@ interface WholeCapture {
   readonly changes: readonly TreeChange[];
   /** Not pinned yet. */
   readonly snapshot: string;
+  /** True if all its objects are the same files as at the last check. */
+  readonly isUnchanged: boolean;
 }
 
 /**
@@ -111,7 +146,7 @@ async function captureWhole(params: {
     ]);
     if (check.kind === "whole") {
       if (await isDamaged(worktree.repository, snapshot)) throw damaged(worktree, [snapshot]);
-      return { captured, index, changes: check.changes, snapshot };
+      return { captured, index, changes: check.changes, snapshot, isUnchanged: check.isUnchanged };
     }
     if (attempt > 1) throw damaged(worktree, check.missing);
     await deletePrivateIndexes(worktree.home);
@@ -119,7 +154,7 @@ async function captureWhole(params: {
 }
 
 type TreeCheck =
-  | { readonly kind: "whole"; readonly changes: readonly TreeChange[] }
+  | { readonly kind: "whole"; readonly changes: readonly TreeChange[]; readonly isUnchanged: boolean }
   | { readonly kind: "damaged"; readonly missing: readonly string[] };
 
 /**
@@ -146,8 +181,8 @@ async function checkTree(params: {
   } catch (error) {
     return { kind: "damaged", missing: [tree, ...objectsNamedInError(error)] };
   }
-  const damaged = await findDamagedObjects(worktree, [...new Set([tree, ...ids, ...also])]);
-  return damaged.length === 0 ? { kind: "whole", changes } : { kind: "damaged", missing: damaged };
+  const { damaged, isUnchanged } = await checkObjects(worktree, [...new Set([tree, ...ids, ...also])]);
+  return damaged.length === 0 ? { kind: "whole", changes, isUnchanged } : { kind: "damaged", missing: damaged };
 }
 
 // Most snapshots have the files of the one before. The objects themselves are checked for each.

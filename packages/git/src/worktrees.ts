@@ -302,7 +302,7 @@ export async function claimWorktree(
   await writeFile(join(made.gitDir, UNFINISHED_FILE), "");
   await writeFile(join(made.gitDir, OWNER_FILE), `${owner}\n`);
   if (owned !== undefined && owned.gitDir !== made.gitDir) await rm(join(owned.gitDir, OWNER_FILE), { force: true });
-  await syncRepository(repository);
+  await syncRepository(repository, made.head === null ? [] : [made.head]);
 }
 
 async function fill(
