@@ -105,7 +105,8 @@ function countProcesses(program, repository) {
     else children.set(made, "");
   }
   for (const line of lines) {
-    const [, pid] = /^(\d+)\s+execve\(.*= 0$/.exec(line) ?? [];
+    // A call that strace shows in two parts has its arguments in the first.
+    const [, pid] = /^(\d+)\s+execve\(.*(?:= 0| <unfinished \.\.\.>)$/.exec(line) ?? [];
     if (children.has(pid)) children.set(pid, line);
   }
   const ours = [...children.values()].filter((line) => line !== "" && !line.includes(AGENT));

@@ -74,9 +74,12 @@ export function privateGit(
  */
 export async function findRepository(
   path: string,
+  { readOnly = false }: { readonly readOnly?: boolean } = {},
 ): Promise<{ readonly repository: Repository; readonly checkout: Checkout | undefined }> {
   const search = await searchFrom(path);
-  const [version, discovered] = await Promise.allSettled([checkGitVersion(), discover(search)]);
+  // An old git can read, but it would not sync what it writes.
+  const checking = readOnly ? undefined : checkGitVersion();
+  const [version, discovered] = await Promise.allSettled([checking, discover(search)]);
   if (version.status === "rejected") throw version.reason;
   if (discovered.status === "rejected") throw discovered.reason;
   const found = discovered.value;
@@ -174,7 +177,48 @@ function notARepository(path: string): HoldfastError {
 
 function discover(search: RepositorySearch): Promise<Discovered> {
   const { cwd, above, bareHere } = search;
-  return recall([cwd, above, bareHere].join("\0"), () => askGit(search));
+  return recall([cwd, above, bareHere].join("\0"), async () => (await readOrdinary(search)) ?? (await askGit(search)));
+}
+
+/**
+ * Git's answer for an ordinary clone, read from its files: a `.git` directory of this user on the same file system, with
+ * a configuration that moves nothing. null: git has to be asked.
+ */
+async function readOrdinary({ cwd, above, bareHere }: RepositorySearch): Promise<Discovered | null> {
+  const gitDir = join(above, ".git");
+  if (bareHere || /[\n\uFFFD]/.test(cwd) || isInside(cwd, gitDir) || (await hasBareBetween(cwd, above))) return null;
+  try {
+    const [own, ...folders] = await Promise.all([lstat(gitDir), stat(above), stat(cwd), stat(join(gitDir, "objects"))]);
+    const isOwn = [own, ...folders.slice(0, 1)].every(({ uid }) => uid === process.geteuid?.());
+    if (!own.isDirectory() || !isOwn || folders.some(({ dev }) => dev !== own.dev)) return null;
+    await stat(join(gitDir, "refs"));
+    const text = (name: string): Promise<string> => readFile(join(gitDir, name), "utf8");
+    const [config, head] = await Promise.all([text("config"), text("HEAD")]);
+    const isLinked = await access(join(gitDir, "commondir")).then(
+      () => true,
+      () => false,
+    );
+    if (isLinked || !isOrdinaryConfig(config) || !/^(?:ref: refs\/\S|[0-9a-f]{40}\n?$)/.test(head)) return null;
+    return { root: above, gitDir, commonDir: gitDir, bare: false, objectFormat: "sha1" };
+  } catch {
+    return null;
+  }
+}
+
+/** False if a setting could make git use another worktree, object format or way to store refs. */
+function isOrdinaryConfig(config: string): boolean {
+  const rest = config.replace(/^\s*repositoryformatversion = 0$/m, "").replace(/^\s*bare = false$/m, "");
+  return rest.length < config.length && !/repositoryformatversion|bare|worktree|extensions|include/i.test(rest);
+}
+
+/** Git refuses a folder below a bare repository that is not named itself. */
+async function hasBareBetween(cwd: string, above: string): Promise<boolean> {
+  for (let folder = cwd; folder !== above; folder = dirname(folder)) if (await hasBareLayout(folder)) return true;
+  return false;
+}
+
+function isInside(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
 }
 
 /** What decides where a repository is, besides the folders on the way to it. */
@@ -241,8 +285,7 @@ async function isBare(commonDir: string, gitDir: string, isBareHere: boolean): P
  */
 async function ownRoot(params: { root: string; gitDir: string; cwd: string }): Promise<string | null> {
   const { root, gitDir, cwd } = params;
-  const inside = cwd === root || cwd.startsWith(root.endsWith("/") ? root : `${root}/`);
-  if (!inside) return null;
+  if (!isInside(cwd, root)) return null;
   const link = await readGitLink(join(root, ".git"));
   const [actual, claimed] = await Promise.all([realpath(link).catch(() => link), realpath(gitDir)]);
   return actual === claimed ? root : null;

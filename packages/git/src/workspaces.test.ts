@@ -511,6 +511,30 @@ test("the state of the main checkout changes with a hook or a setting of git, no
   }
 });
 
+test("an ordinary clone is opened for reading without git; git is asked about any other", async () => {
+  const repo = startCommitted();
+  mkdirSync(repo.path("sub/deep"), { recursive: true });
+  const { calls } = countGit();
+  const opened = async (path: string) => {
+    const before = calls().length;
+    const { commonDir, bare } = await openGitWorkspaces(repo.path(path), null, { readOnly: true });
+    return [commonDir, bare, calls().length - before];
+  };
+  const ordinary = [repo.path(".git"), false, 0];
+  expect([await opened("."), await opened("sub/deep")]).toEqual([ordinary, ordinary]);
+  repo.git("config", "core.worktree", "..");
+  expect((await opened("sub"))[2]).toBeGreaterThan(0);
+  repo.git("config", "--unset", "core.worktree");
+  expect(await opened("sub")).toEqual(ordinary);
+  repo.git("config", "extensions.worktreeConfig", "true");
+  expect((await opened("sub"))[2]).toBeGreaterThan(0);
+  repo.git("config", "--remove-section", "extensions");
+  for (const name of ["HEAD", "objects/x", "refs/x"]) repo.write(`sub/${name}`, "ref: refs/heads/main\n");
+  await expect(opened("sub/deep")).rejects.toMatchObject({ code: "NOT_A_REPOSITORY" });
+  repo.write(".git/HEAD", "damaged\n");
+  await expect(opened(".")).rejects.toMatchObject({ code: "NOT_A_REPOSITORY" });
+});
+
 describe("git version", () => {
   test("a git that is too old is reported at the first use, with the required version", async () => {
     const { root } = startRepository();

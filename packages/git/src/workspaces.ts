@@ -27,11 +27,15 @@ import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./wo
 
 /**
  * Opens the git repository at this path or above it. Throws NOT_A_REPOSITORY if there is none. `own` matches the files
- * of the main checkout that runs write there themselves.
+ * of the main checkout that runs write there themselves. With `readOnly`, the version of git is not checked.
  */
-export function openGitWorkspaces(path: string, own: RegExp | null = null): Promise<Workspaces> {
+export function openGitWorkspaces(
+  path: string,
+  own: RegExp | null = null,
+  options: { readonly readOnly?: boolean } = {},
+): Promise<Workspaces> {
   return wrapSystemErrors(path, async () => {
-    const { repository, checkout } = await findRepository(path);
+    const { repository, checkout } = await findRepository(path, options);
     await removeStaleOperations(repository.home);
     await removeStaleFiles(repository);
     return wrapMethodErrors(workspacesOf(repository, checkout, own), repository.commonDir);

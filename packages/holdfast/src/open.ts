@@ -34,7 +34,7 @@ import { RunService } from "./run-service.ts";
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   checkOpenParams(params);
   const cwd = resolvePath(params.cwd ?? ".");
-  const workspaces = await repositoryOrNull(openGitWorkspaces(cwd, OWN_FILES));
+  const workspaces = await repositoryOrNull(openGitWorkspaces(cwd, OWN_FILES, { readOnly: params.readOnly ?? false }));
   try {
     const directory = storeDirectory(params, workspaces);
     const owns = workspaces !== null && directory === join(workspaces.commonDir, "holdfast");

@@ -179,12 +179,14 @@ function turnsOf(path: string): Turns {
 
 /** Retries while another process has the lock, with the event loop running. */
 export async function patiently<T>(work: () => T, busyMs: number): Promise<T> {
-  const until = performance.now() + busyMs;
+  // A monotonic clock. Unlike `performance`, it loads no module of Node.
+  const now = (): number => process.uptime() * 1000;
+  const until = now() + busyMs;
   for (;;) {
     try {
       return work();
     } catch (error) {
-      if (!isBusy(error) || performance.now() > until) throw error;
+      if (!isBusy(error) || now() > until) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, 5 + Math.random() * 20));
   }

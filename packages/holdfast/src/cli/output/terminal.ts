@@ -1,6 +1,6 @@
 /** Writes to the standard streams: sinks that escape control characters, progress lines, errors and questions. */
 import type { PreflightFinding } from "../../preflight.ts";
-import { createInterface } from "node:readline/promises";
+import type { Interface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Page, controlSequence, paint } from "./page.ts";
@@ -207,7 +207,7 @@ export async function askYesNo(params: {
   readonly output: Writable;
   readonly signal: AbortSignal;
 }): Promise<"yes" | "no"> {
-  const reader = createInterface({ input: params.input, output: params.output });
+  const reader = await createReader(params);
   const closed = new Promise<string>((resolve) => {
     reader.once("close", () => resolve("no"));
   });
@@ -236,7 +236,7 @@ export async function askText(params: {
   readonly signal: AbortSignal;
 }): Promise<string> {
   const { question, fallback } = params;
-  const reader = createInterface({ input: params.input, output: params.output });
+  const reader = await createReader(params);
   const closed = new Promise<string>((resolve) => {
     reader.once("close", () => resolve(""));
   });
@@ -249,4 +249,16 @@ export async function askText(params: {
   } finally {
     reader.close();
   }
+}
+
+async function createReader({
+  input,
+  output,
+}: {
+  readonly input: Readable;
+  readonly output: Writable;
+}): Promise<Interface> {
+  // Loaded on demand: most commands ask nothing.
+  const { createInterface } = await import("node:readline/promises");
+  return createInterface({ input, output });
 }
