@@ -21,9 +21,18 @@ import { type Toolchain, readPrograms } from "./toolchain.ts";
 import type { Branches } from "./branch.ts";
 import type { SnapshotParams, SnapshotRef, Workspace, Workspaces, WorktreeInfo } from "./workspace.ts";
 
+/** A run whose removal was interrupted. The same command completes it. */
+export interface HalfRemovedRun {
+  readonly run: string;
+  readonly removedAt: string;
+  readonly by: string;
+}
+
 /** Adapters that checkpoints, restore, fork and gc need. The application injects them. */
 export interface CoreAdapters {
   readonly store: Store;
+  /** Runs whose removal was interrupted. The store does not list them. Absent: there are none. */
+  readonly halfRemoved?: () => Promise<readonly HalfRemovedRun[]>;
   /** Where processes keep files beside the store. null: the store has no directory. */
   readonly storeDirectory: string | null;
   readonly logs: AgentLogs;

@@ -1,11 +1,11 @@
 // Removes a whole run: its worktrees, branch, refs, checkpoints and logs. Its journal and the receipts of its side effects stay as a tombstone.
 import { HoldfastError } from "@holdfast/platform/error";
-import type { CoreAdapters } from "./adapters.ts";
+import type { CoreAdapters, HalfRemovedRun } from "./adapters.ts";
 import type { Effect } from "./effects.ts";
 import type { Forge, PullRequest } from "./forge.ts";
 import { acquireLease } from "./hold-lease.ts";
 import { listIgnoredWork } from "./ignored-work.ts";
-import { asRecord, object, parseJsonAs, text } from "./json.ts";
+import { asRecord, flag, object, optional, parseJsonAs, text } from "./json.ts";
 import { type RunSummary, isEnded } from "./run.ts";
 import { type Store, allCheckpoints } from "./store.ts";
 import type { RunRemains } from "./workspace.ts";
@@ -14,9 +14,11 @@ import type { RunRemains } from "./workspace.ts";
 export interface RunTombstone {
   readonly removedAt: string;
   readonly by: string;
+  /** True until everything is removed: the run is half removed. */
+  readonly unfinished?: boolean;
 }
 
-const TOMBSTONE = object<RunTombstone>({ removedAt: text, by: text });
+const TOMBSTONE = object<RunTombstone>({ removedAt: text, by: text, unfinished: optional(flag) });
 /** Set once a run was removed, so that a store without removed runs needs no look at each run. */
 const ANY_REMOVED = "runs.removed";
 
@@ -37,6 +39,17 @@ export function hideRemoved(store: Store): Store {
       return runs.filter((_, at) => marks[at] === undefined).slice(0, limit);
     },
   };
+}
+
+/** `store`: with the removed runs in its list. */
+export async function listHalfRemoved(store: Pick<Store, "getMeta" | "listRuns">): Promise<readonly HalfRemovedRun[]> {
+  if ((await store.getMeta(ANY_REMOVED)) === undefined) return [];
+  const found = await Promise.all(
+    (await store.listRuns()).map(async ({ id }) => ({ run: id, tombstone: await readRunTombstone(store, id) })),
+  );
+  return found.flatMap(({ run, tombstone }) =>
+    tombstone?.unfinished === true ? [{ run, removedAt: tombstone.removedAt, by: tombstone.by }] : [],
+  );
 }
 
 function tombstoneKey(run: string): string {
@@ -197,11 +210,10 @@ export async function applyRunRemoval(
       hint: `Run \`git worktree unlock ${remains.worktree ?? run}\` first.`,
     });
   }
-  if (!removal.begun) {
-    const tombstone: RunTombstone = { removedAt: new Date(adapters.clock.now()).toISOString(), by };
-    await store.setMeta(ANY_REMOVED, "yes");
-    await store.setMeta(tombstoneKey(run), JSON.stringify(tombstone));
-  }
+  const removedAt = new Date(adapters.clock.now()).toISOString();
+  const { unfinished: _, ...tombstone } = (await readRunTombstone(store, run)) ?? { removedAt, by };
+  await store.setMeta(ANY_REMOVED, "yes");
+  await store.setMeta(tombstoneKey(run), JSON.stringify({ ...tombstone, unfinished: true }));
   if (remains !== null) await workspaces?.removeRun({ run, expected: remains });
   const checkpoints = await Array.fromAsync(allCheckpoints(store, run));
   for (const tag of checkpoints.flatMap(({ tags }) => tags)) await store.untag({ run, name: tag });
@@ -213,6 +225,7 @@ export async function applyRunRemoval(
   if (drops.length > 0) await store.drop({ run, drops });
   await adapters.logs.remove(run);
   const { freedBytes } = await store.sweep();
+  await store.setMeta(tombstoneKey(run), JSON.stringify(tombstone));
   return { freedBytes };
 }
 
@@ -231,6 +244,14 @@ function requireUnchanged(planned: RunRemoval, now: RunRemoval): void {
 export async function refuseRemoved(store: Pick<Store, "getMeta" | "listEffects">, run: string): Promise<void> {
   const tombstone = await readRunTombstone(store, run);
   if (tombstone === undefined) return;
+  if (tombstone.unfinished === true) {
+    throw new HoldfastError({
+      code: "RUN_NOT_FOUND",
+      message: `Run ${run} is half removed: its removal by ${tombstone.by} was interrupted`,
+      hint: `Complete it with \`holdfast rm ${run}\`.`,
+      data: { run, ...tombstone },
+    });
+  }
   const urls = (await store.listEffects(run)).flatMap(({ state }) => {
     const { url } = asRecord(state.kind === "done" ? state.receipt : null);
     return typeof url === "string" ? [url] : [];

@@ -18,6 +18,7 @@ const fine: Observations = {
   unfinishedRestores: [],
   danglingRefs: 0,
   sideWorktrees: 0,
+  halfRemoved: [],
   agents: [{ name: "claude", probe: { installed: true, version: "2.1.325", problem: null, hint: null } }],
   forges: [{ name: "gh", path: "/usr/bin/gh" }],
   forge: { name: "local", location: "file:///shop.git", login: null, fix: null },
@@ -79,6 +80,7 @@ describe("doctor judges its observations", () => {
     [{ unfinishedRestores: [{ run: "r", target: "r@1" }] }, "restore", "warn"],
     [{ danglingRefs: 3 }, "refs", "ok"],
     [{ sideWorktrees: 2 }, "sideWorktrees", "ok"],
+    [{ halfRemoved: ["r"] }, "removal", "warn"],
   ] as const)("%j: %s is %s", (seen, name, level) => {
     const check = levelOf(seen as Partial<Observations>, name);
     expect(check?.level).toBe(level);

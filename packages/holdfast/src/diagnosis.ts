@@ -28,6 +28,7 @@ export interface Observations {
     | { readonly kind: "broken"; readonly code: string; readonly message: string; readonly hint: string | undefined };
   readonly freeBytes: number;
   readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
+  readonly halfRemoved: readonly string[];
   readonly danglingRefs: number;
   /** Number of side worktree folders of runs that have ended. */
   readonly sideWorktrees: number;
@@ -75,6 +76,12 @@ export function diagnose(seen: Observations): DoctorReport {
       level: "warn" as const,
       detail: `run ${run}: a restore of ${target} did not finish`,
       fix: `Finish it with \`holdfast restore ${target}\`; the files from before it are in a checkpoint, see \`holdfast list ${run}\`.`,
+    })),
+    ...seen.halfRemoved.map((run) => ({
+      name: "removal",
+      level: "warn" as const,
+      detail: `run ${run} is half removed`,
+      fix: `Complete it with \`holdfast rm ${run}\`.`,
     })),
     ...seen.agents.map(checkAgent),
     ...checkAnyAgent(seen.agents),

@@ -27,7 +27,10 @@ export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
   return diagnose({ node: process.version, git, freeBytes: free, agents, forges, forge, ...opened });
 }
 
-type Opened = Pick<Observations, "inRepository" | "store" | "unfinishedRestores" | "danglingRefs" | "sideWorktrees">;
+type Opened = Pick<
+  Observations,
+  "inRepository" | "store" | "unfinishedRestores" | "halfRemoved" | "danglingRefs" | "sideWorktrees"
+>;
 
 async function observeStore(params: OpenParams): Promise<Opened> {
   try {
@@ -48,13 +51,14 @@ async function observeStore(params: OpenParams): Promise<Opened> {
       unfinishedRestores: (await holdfast.listRuns()).flatMap((summary) =>
         summary.unfinishedRestore === null ? [] : [{ run: summary.id, target: summary.unfinishedRestore }],
       ),
+      halfRemoved: (await holdfast.halfRemovedRuns()).map(({ run }) => run),
       danglingRefs: danglingRefs.length,
       sideWorktrees: sideWorktrees.length,
     };
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
     const inRepository = error.code !== "NOT_A_REPOSITORY";
-    const nothing = { inRepository, unfinishedRestores: [], danglingRefs: 0, sideWorktrees: 0 };
+    const nothing = { inRepository, unfinishedRestores: [], halfRemoved: [], danglingRefs: 0, sideWorktrees: 0 };
     if (error.code === "NOT_A_REPOSITORY" || error.code === "STORE_ABSENT")
       return { ...nothing, store: { kind: "absent" } };
     return { ...nothing, store: { kind: "broken", code: error.code, message: error.message, hint: error.hint } };

@@ -1,6 +1,7 @@
 /** The Holdfast class, the facade that the CLI and library users call, with its run creation and diff. */
 import {
   type CoreAdapters,
+  type HalfRemovedRun,
   WORKTREE,
   rejectRolledBackStore,
   snapshotParams,
@@ -282,6 +283,11 @@ export class Holdfast implements AsyncDisposable {
     checkArgument("applyGc", "its plan", plan, "object");
     checkArgument("applyGc", "the plans of its plan", plan.plans, "list");
     return await applyGc(this.#adapters, plan);
+  }
+
+  /** Runs whose removal was interrupted. No other method lists them. `planRemoval` and `removeRun` complete the removal. */
+  async halfRemovedRuns(): Promise<readonly HalfRemovedRun[]> {
+    return (await this.#adapters.halfRemoved?.()) ?? [];
   }
 
   /**

@@ -11,7 +11,7 @@ import { isCopyPattern, readCopiedVariables } from "@holdfast/core/copy-files";
 import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-policy";
 import { createMasking, learnSecrets } from "@holdfast/core/mask";
 import { type OptionKind, checkOptions } from "@holdfast/core/options";
-import { hideRemoved } from "@holdfast/core/remove-run";
+import { hideRemoved, listHalfRemoved } from "@holdfast/core/remove-run";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { ownerLiveness } from "@holdfast/core/store-sql/leases";
@@ -50,6 +50,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const root = params.worktrees;
     const adapters: CoreAdapters = {
       store,
+      halfRemoved: () => listHalfRemoved(opened),
       storeDirectory: params.pretend === true ? null : directory,
       logs: params.pretend === true ? NO_LOGS : createAgentLogFiles(join(directory, "logs")),
       workspaces,

@@ -33,6 +33,7 @@ import {
   filesPlan,
   restored,
   tombstone,
+  halfRemoved,
   removedRun,
   undoPreview,
   undoReport,
@@ -135,7 +136,10 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       dryRun: literal(true),
     }),
   ]),
-  list: union([strictObject({ runs: array(run) }), strictObject({ run, checkpoints: array(checkpoint) })]),
+  list: union([
+    strictObject({ runs: array(run), halfRemoved: array(halfRemoved).optional() }),
+    strictObject({ run, checkpoints: array(checkpoint) }),
+  ]),
   show: union([
     strictObject({
       run,
@@ -526,6 +530,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     loops: anyList,
     dryRun: boolean(),
     report: gcReport.optional(),
+    removals: array(strictObject({ run: string(), reasons: texts })).optional(),
   }),
   completion: strictObject({ shell: string(), script: string() }),
   demo: strictObject({

@@ -362,6 +362,7 @@ export const tombstone = strictObject({
   why: string(),
 });
 export const sweep = strictObject({ chunks: count, freedBytes: count });
+export const halfRemoved = strictObject({ run: string(), removedAt: time, by: string() });
 export const removedRun = strictObject({
   run: string(),
   state: string(),

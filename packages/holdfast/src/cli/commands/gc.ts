@@ -5,6 +5,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { LayoutCleanupPlan } from "@holdfast/workflows/plugin";
 import { byteText } from "@holdfast/core/store-size";
 import { AGE_RULE, DONE_RULE, MINIMUM_AGE_RULE, neverDroppedText } from "../../config/config-template.ts";
+import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
@@ -24,7 +25,7 @@ export const spec = {
     `Age: ${AGE_RULE}. ${DONE_RULE.charAt(0).toUpperCase()}${DONE_RULE.slice(1)}.`,
     "The freed bytes are those of the store. The files of a dropped checkpoint are git objects; git gc removes them.",
     "Files of loops below .aiwg follow the rules of `aiwg:` in the config, here and once a day when a loop starts or resumes. The store keeps its own copy.",
-    "Runs, journals and worktrees stay; `holdfast rm` removes a run with its worktree and branch. A worktree that you removed yourself is created again when its run is resumed.",
+    "Runs, journals and worktrees stay; `holdfast rm` removes a run with its worktree and branch, and gc completes a removal that was interrupted if no work is lost. A worktree that you removed yourself is created again when its run is resumed.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
   consent: "saves",
@@ -43,7 +44,7 @@ export const spec = {
     { line: "holdfast gc --yes", about: "drop without asking, in a script" },
     { line: "holdfast gc fix-login --dry-run", about: "check one run only" },
   ],
-  json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "dryRun": true} or {"plan": {...}, "loops": [...], "dryRun": false, "report": {"dropped", "sideWorktrees", "unpinned", "sweep"}}.',
+  json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "dryRun": true} or {"plan": {...}, "loops": [...], "dryRun": false, "report": {"dropped", "sideWorktrees", "unpinned", "sweep"}}; "removals": [{"run", "reasons"}] is present if a removal was interrupted.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -65,11 +66,35 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   if (!input.on("yes") && dropsOf(plan).length > 0 && !(await decide(shell, plan))) return "needs_you";
   const report = await shell.finish(holdfast.applyGc(plan), { done: gcOutcome });
   await shell.finish(holdfast.formats.applyLayoutCleanup(loops), { done: () => null });
+  const removals = address === undefined ? await completeRemovals(holdfast) : [];
   shell.print({
-    json: () => ({ plan, loops, dryRun: false, report }),
-    text: () => gcReportText(report) + loopsReportText(loops),
+    json: () => ({ plan, loops, dryRun: false, report, ...(removals.length === 0 ? {} : { removals }) }),
+    text: () => gcReportText(report) + loopsReportText(loops) + removals.map(removalText).join(""),
   });
   return "done";
+}
+
+interface CompletedRemoval {
+  readonly run: string;
+  /** Why it was not completed; empty: it was. */
+  readonly reasons: readonly string[];
+}
+
+/** Completes interrupted removals, except those that would lose work. */
+async function completeRemovals(holdfast: Holdfast): Promise<readonly CompletedRemoval[]> {
+  const removals: CompletedRemoval[] = [];
+  for (const { run: id, by } of await holdfast.halfRemovedRuns()) {
+    const plan = await holdfast.planRemoval(id);
+    const reasons = [...plan.reasons, ...plan.forks.map((fork) => `${fork} was forked from it`)];
+    if (reasons.length === 0) await holdfast.removeRun(plan, { by });
+    removals.push({ run: id, reasons });
+  }
+  return removals;
+}
+
+function removalText({ run: id, reasons }: CompletedRemoval): string {
+  if (reasons.length === 0) return `Completed the interrupted removal of ${id}.\n`;
+  return `${id} is half removed and stays: ${reasons.join("; ")}.\n`;
 }
 
 async function decide(shell: Shell, plan: GcPlan): Promise<boolean> {

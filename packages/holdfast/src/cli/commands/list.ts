@@ -1,10 +1,12 @@
 /** The `list` command: lists runs, or the checkpoints of one run. */
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
+import type { HalfRemovedRun } from "@holdfast/core/adapters";
 import { STATUS_KINDS } from "@holdfast/core/status";
 import { usageError } from "@holdfast/platform/error";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
+import type { Page } from "../output/page.ts";
 import { type ListedRun, checkpointsText, moreText, runsText, unfinishedRestoreText } from "../output/run-text.ts";
 import { parseLimit } from "../parse-arguments.ts";
 import { runJson } from "../run-json.ts";
@@ -42,7 +44,7 @@ export const spec = {
     { line: "holdfast list fix-login --trigger manual -n 5", about: "the last five that were taken by hand" },
   ],
   reads: true,
-  json: '{"runs": [...]}, or with RUN {"run": {...}, "checkpoints": [...]}. A run object is {"id", "workflow", "work", "status": {"kind": "running" | "queued" | "waiting" | "paused" | "crashed" | "saved" | "done" | "failed" | "aborted", ...}, "stage", "iteration", "checkpoints", "latest", "createdAt", "forkedFrom", "labels", "entries", "unfinishedRestore"}, in the output of every command.',
+  json: '{"runs": [...]}, or with RUN {"run": {...}, "checkpoints": [...]}. A run object is {"id", "workflow", "work", "status": {"kind": "running" | "queued" | "waiting" | "paused" | "crashed" | "saved" | "done" | "failed" | "aborted", ...}, "stage", "iteration", "checkpoints", "latest", "createdAt", "forkedFrom", "labels", "entries", "unfinishedRestore"}, in the output of every command. "halfRemoved": [{"run", "removedAt", "by"}] is present if a removal was interrupted.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -61,17 +63,25 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
     }
   }
   const found = await readRuns(shell, input, limit);
+  const filtered = input.texts("status").length > 0 || input.text("workflow") !== undefined;
+  const halfRemoved = filtered ? [] : ((await (await shell.openIfThere())?.halfRemovedRuns()) ?? []);
   const runs = limit === undefined ? found : found.slice(0, limit);
   shell.print({
-    json: () => ({ runs: runs.map((run) => runJson({ run, status: run.status })) }),
-    text: (page) => (runs.length === 0 ? "" : runsText(runs, page)),
+    json: () => ({
+      runs: runs.map((run) => runJson({ run, status: run.status })),
+      ...(halfRemoved.length === 0 ? {} : { halfRemoved }),
+    }),
+    text: (page) => (runs.length === 0 ? "" : runsText(runs, page)) + halfRemovedText(halfRemoved, page),
   });
-  const filtered = input.texts("status").length > 0 || input.text("workflow") !== undefined;
   if (runs.length === 0 && filtered) shell.notify(`No run matches. All of them:\n  ${shell.talk.program} list`);
-  else if (runs.length === 0)
+  else if (runs.length === 0 && halfRemoved.length === 0)
     shell.notify(`No runs yet. Save the first checkpoint with:\n  ${shell.talk.program} checkpoint --name "first"`);
   if (found.length > runs.length) shell.notify(moreText("run", runs.length));
   return "done";
+}
+
+function halfRemovedText(runs: readonly HalfRemovedRun[], { program }: Page): string {
+  return runs.map(({ run }) => `${run}: half removed. Complete it: ${program} rm ${run}\n`).join("");
 }
 
 /** Without a store the list is empty; this is not a failure. */

@@ -83,9 +83,10 @@ async function selectRuns(
   { onlyDone, olderThanMs }: Extract<RunSelection, { readonly runs: null }>,
 ): Promise<readonly string[]> {
   const before = Date.now() - olderThanMs;
-  return (await holdfast.listRuns())
+  const ended = (await holdfast.listRuns())
     .filter(({ state }) => isEnded(state) && (!onlyDone || state.kind === "done") && Date.parse(state.at) <= before)
     .map(({ id }) => id);
+  return [...(await holdfast.halfRemovedRuns()).map(({ run }) => run), ...ended];
 }
 
 function describe({ run, state, remains, ignored, checkpoints, effects, reasons, forks }: RunRemoval) {
@@ -147,7 +148,7 @@ function stayingText({ remains }: RunRemoval): readonly string[] {
 }
 
 function partsText({ remains, ignored, checkpoints, effects, begun }: RunRemoval): string {
-  if (begun) return "the rest of an interrupted removal, if there was one";
+  if (begun) return "what an interrupted removal left";
   const { branch = null, worktree = null } = remains ?? {};
   const files = ignored.length === 0 ? "" : ` with ${countText(ignored.length, "ignored file")}`;
   const parts = [

@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 
 let journey: Journey;
 beforeAll(async () => {
@@ -203,19 +203,86 @@ test("a repeated command needs its own --force, and a directory of the user stay
   expect(existsSync(mine)).toBe(true);
 });
 
-test("killed at any moment, the same command completes the removal", async () => {
+/** A module for `node --import`. It logs each operation that writes, and kills the process before one of them. */
+const OPERATIONS = `
+import child from "node:child_process";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { DatabaseSync, StatementSync } from "node:sqlite";
+const { appendFileSync } = fs;
+let count = 0;
+for (const [holder, names] of [
+  [fs.promises, ["mkdir", "open", "rename", "rm", "rmdir"]],
+  [fs, ["fsyncSync", "renameSync", "rmSync", "unlinkSync", "writeSync"]],
+  [child, ["spawn"]],
+  [DatabaseSync.prototype, ["exec"]],
+  [StatementSync.prototype, ["run"]],
+]) for (const name of names) {
+  const real = holder[name];
+  holder[name] = function (...args) {
+    count += 1;
+    if (count === Number(process.env.KILL_BEFORE)) process.kill(process.pid, "SIGKILL");
+    appendFileSync(process.env.OPERATIONS, name + " " + String(args[0]).replaceAll("\\n", " ") + "\\n");
+    return Reflect.apply(real, this, args);
+  };
+}
+syncBuiltinESMExports();
+`;
+
+/** Runs the command, killed before its nth operation; 0: not killed. Returns the operations that it did. */
+async function runKilled(args: readonly string[], at: number): Promise<readonly string[]> {
+  const [module, log] = ["operations.mjs", "operations.log"].map((name) => join(journey.holdfast.directory, name));
+  if (module === undefined || log === undefined) throw new Error("two files were named");
+  await writeFile(module, OPERATIONS);
+  await writeFile(log, "");
+  const node = ["--import", pathToFileURL(module).href];
+  await journey.runIn(".", args, { node, env: { KILL_BEFORE: String(at), OPERATIONS: log } });
+  return (await readFile(log, "utf8")).trimEnd().split("\n");
+}
+
+test("killed at any operation, the run is listed, new work is safe, and the same command completes the removal", async () => {
   await commitAll();
   const before = await remains();
-  for (const [at, delay] of [150, 300, 400, 500, 700].entries()) {
-    expect((await journey.run("fork", "r@4", "--as", `f${at}`)).status).toBe(0);
-    const child = journey.holdfast.start(["rm", `f${at}`, "--force"], { cwd: journey.repository() });
-    const exited = new Promise((resolve) => child.once("exit", resolve));
-    await sleep(delay);
-    child.kill("SIGKILL");
-    await exited;
-    expect((await journey.run("rm", `f${at}`, "--force")).stderr).toBe("");
+  await fork("whole");
+  const operations = await runKilled(["rm", "whole", "--force"], 0);
+  const kills = operations.map((operation, at) => ({ name: `${at + 1} ${operation}`, at: at + 1 }));
+  const recorded = operations.findIndex((operation) => operation.startsWith("run fact/run.removed."));
+  expect(recorded).toBeGreaterThan(0);
+  const chosen = [...sampleBySeed(kills.slice(0, recorded), 1), ...sampleBySeed(kills.slice(recorded), 3)];
+  for (const [at, kill] of chosen.entries()) {
+    const id = `f${at}`;
+    const worktree = await fork(id);
+    await runKilled(["rm", id, "--force"], kill.at);
+    const { runs, halfRemoved = [] } = await journey.json("list");
+    const isListed = (list: readonly object[], key: string): boolean =>
+      list.some((one) => Object.entries(one).some(([name, value]) => name === key && value === id));
+    const isHalf = isListed(halfRemoved, "run");
+    expect(isHalf && isListed(runs, "id"), kill.name).toBe(false);
+    if (isHalf) expect((await journey.run("doctor")).stdout, kill.name).toContain(`run ${id} is half removed`);
+    if (existsSync(worktree)) {
+      await writeFile(join(worktree, "new.txt"), "new");
+      expect(await journey.fails(4, "rm", id), kill.name).toContain("its worktree has 2 uncommitted files");
+      expect(existsSync(join(worktree, "new.txt")), kill.name).toBe(true);
+    }
+    expect(await journey.run("rm", id, "--force"), kill.name).toMatchObject({ status: 0, stderr: "" });
+    expect(await remains(), kill.name).toBe(before);
+    expect(existsSync(worktree), kill.name).toBe(false);
+    expect((await journey.json("list")).halfRemoved, kill.name).toBeUndefined();
+  }
+  // The worktree is gone and the rest is not: what no command could lose is completed by `rm --done` and by `gc`.
+  for (const [id, ...complete] of [
+    ["half-rm", "rm", "--done"],
+    ["half-gc", "gc", "--yes"],
+  ] as const) {
+    await fork(id);
+    const path = join(journey.repository(), `.git/refs/heads/holdfast/${id}.lock`);
+    await writeFile(path, "");
+    expect((await journey.run("rm", id, "--force")).status).not.toBe(0);
+    await rm(path);
+    expect((await journey.run("list")).stdout).toContain(`${id}: half removed. Complete it: holdfast rm ${id}\n`);
+    expect(await journey.fails(3, "resume", id)).toContain(`Run ${id} is half removed`);
+    expect((await journey.run(...complete)).status).toBe(0);
     expect(await remains()).toBe(before);
-    expect(existsSync(join(`${journey.repository()}-worktrees`, `f${at}`))).toBe(false);
   }
   expect((await journey.run("verify")).status).toBe(0);
 });
