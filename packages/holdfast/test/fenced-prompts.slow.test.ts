@@ -54,7 +54,10 @@ async function promptsOf(params: {
       options: params.options,
       ...(params.seed === undefined ? { mode: "logged" } : { mode: "seeded", seed: params.seed }),
     };
-    const { run, outcome } = await holdfast.start(started);
+    const first = await holdfast.start(started);
+    const { run } = first;
+    if (first.outcome.kind === "waiting") await holdfast.work.approve({ run, answer: "rework", by: "tester" });
+    const { outcome } = first.outcome.kind === "waiting" ? await holdfast.resume({ run }) : first;
     const entries = await Array.fromAsync(holdfast.store.readJournal({ run }));
     const prompts = entries.flatMap((entry) => {
       if (entry.kind !== "call.recorded") return [];

@@ -82,15 +82,15 @@ describe("impl without a forge ends with a branch to push", () => {
     const done = await place.run("resume", id);
     expect(done.status, done.stdout + done.stderr).toBe(0);
     const said = done.stdout.replaceAll(/\s+/g, " ");
-    const push = `git push -u origin holdfast/${id}`;
-    expect(said).toContain(`The branch holdfast/${id} is ready. Push it with: git remote add origin URL && ${push}`);
+    const merge = `git merge holdfast/${id}`;
+    expect(said).toContain(`The branch holdfast/${id} is ready. Merge it with: ${merge}`);
     expect(await place.git("show", `holdfast/${id}:answer.txt`)).toBe("42");
     expect(await place.git("log", "-1", "--format=%s", `holdfast/${id}`)).toBe(
       "Task, iteration 1: Answer the question",
     );
     // The proposed command works.
-    await promisify(execFile)("sh", ["-c", `git remote add origin ${place.remote} && ${push}`], { cwd: place.clone });
-    expect(await place.git("ls-remote", place.remote, `refs/heads/holdfast/${id}`)).not.toBe("");
+    await promisify(execFile)("sh", ["-c", merge], { cwd: place.clone });
+    expect(await place.git("show", "HEAD:answer.txt")).toBe("42");
   });
 
   test("with a remote at a host that is not known, which does not answer", async () => {

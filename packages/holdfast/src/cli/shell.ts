@@ -230,7 +230,7 @@ function absent(cause: HoldfastError, config: EffectiveConfig): HoldfastError {
     return new HoldfastError({
       code: "STORE_ABSENT",
       message: `Nothing is saved here yet (no store in ${place})`,
-      hint: "Save the first checkpoint with `holdfast checkpoint`.",
+      hint: "Start a run with `holdfast run`, or save a checkpoint with `holdfast checkpoint`.",
       data: cause.data,
       cause,
     });

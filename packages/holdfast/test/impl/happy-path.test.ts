@@ -93,16 +93,27 @@ describe("an issue becomes a pull request", () => {
     expect(prompt).not.toContain("I wrote greeting.txt");
   });
 
-  test("score misread: a reply that cannot be read is asked for once more, then fails without a score", async () => {
+  test("score misread: a reply that cannot be read is asked for once more, then the user decides", async () => {
     const mumble = { when: { role: "review" }, reply: "85/100, fine" };
     await using bench = await makeBench({ answers: [finish(), mumble], options: { maxIterations: 1 } });
-    expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringContaining("could not be read") });
+    const reason = expect.stringContaining("could not be read");
+    expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you", reason });
+    await bench.answer("rework");
+    expect(await bench.work()).toMatchObject({ kind: "failed", reason });
     const entries = await Array.fromAsync(bench.store.readJournal({ run: "issue-1-bench" }));
     const calls = entries.filter(
       ({ kind, body }) => kind === "step.finished" && String(body["step"]).startsWith("reviewer"),
     );
     expect(calls).toHaveLength(2);
     expect((await bench.planes()).position.score).toBeNull();
+  });
+
+  test("a run continues without the review that cannot be read, if the user decides so", async () => {
+    await using bench = await makeBench({ answers: [finish(), { when: { role: "review" }, reply: "Fine." }] });
+    expect(await bench.work()).toMatchObject({ kind: "waiting", for: "you" });
+    await bench.answer("skip");
+    expect(await bench.work()).toMatchObject({ kind: "done" });
+    expect((await bench.state()).reviews).toMatchObject([{ pass: false, score: null }]);
   });
 
   test("a review in prose is read once, and its text is in the next prompt", async () => {

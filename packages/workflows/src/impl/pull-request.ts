@@ -75,11 +75,12 @@ async function publish(work: ImplDependencies, context: ImplContext, worktree: W
   return passed(opened.request, after, `Pull request #${opened.request.number} is open: ${opened.request.url}`);
 }
 
-/** Without a forge the branch is the result. Nothing is pushed: the user decides where it goes. */
+/** Without a forge the branch is the result. Nothing is pushed or merged: the user decides where it goes. */
 async function leaveBranch(context: ImplContext, { branch }: Worktree): Promise<Conclusion> {
   const remote = await context.step("remote", async () => (await branch.pushRemote())?.name ?? null);
-  const add = remote === null ? "git remote add origin URL && " : "";
-  const reason = `The branch ${branch.name} is ready. Push it with: ${add}git push -u ${remote ?? "origin"} ${branch.name}`;
+  const next =
+    remote === null ? `Merge it with: git merge ${branch.name}` : `Push it with: git push -u ${remote} ${branch.name}`;
+  const reason = `The branch ${branch.name} is ready. ${next}`;
   return { event: "pr_pass", reason, state: { ...context.state, failing: null }, feedback: null };
 }
 

@@ -41,19 +41,35 @@ export async function reviewStage(work: ImplDependencies, context: ImplContext):
   await worktree.outputs.write(outputFiles.reviewOutput(iteration), text);
   await worktree.outputs.write(outputFiles.review(iteration), prettyJson(reviewReport(review)));
   const failing = { gate: "review", detail: reviewFeedback(review, thresholds) };
+  const reviews = [...state.reviews, review];
+  const answer = reply.kind === "unreadable" ? await decideUnreadable(context, reply.why) : "rework";
+  if (answer === "skip") {
+    const reason = "Continuing without a review, as you decided";
+    return conclude(context, { event: "review_pass", reason, state: { ...state, reviews }, feedback: null });
+  }
+  if (answer === "stop") {
+    const reason = `Stopped by you: ${reviewReason(review, thresholds)}`;
+    return conclude(context, { event: "fatal", reason, state: { ...state, reviews } });
+  }
   return conclude(context, {
     event: review.pass ? "review_pass" : "review_fail",
     reason: reviewReason(review, thresholds),
-    state: { ...state, reviews: [...state.reviews, review], failing: review.pass ? null : failing },
+    state: { ...state, reviews, failing: review.pass ? null : failing },
     feedback: review.pass ? null : failing.detail,
     score: review.score,
   });
 }
 
-/**
- * Asks once more if the reply is unreadable. A second unreadable reply counts as a failed review with that reason and
- * no score.
- */
+/** Other work of the implementer does not make a reviewer readable, so the user decides before more calls are paid for. */
+async function decideUnreadable(context: ImplContext, why: string): Promise<string> {
+  return await context.decide({
+    name: "unreadable-review",
+    question: `The reviewer's reply could not be read, also when it was asked again: ${why}. A reviewer must reply with a JSON object of scores, which a plain command does not do by itself. Continue without a review (skip), let the implementer work again with the reply as feedback (rework), or stop?`,
+    options: ["skip", "rework", "stop"],
+  });
+}
+
+/** Asks once more if the reply is unreadable. After a second unreadable reply the user decides. */
 async function askReviewer(
   work: ImplDependencies,
   context: ImplContext,
