@@ -148,8 +148,8 @@ function stayingText({ remains }: RunRemoval): readonly string[] {
 }
 
 function partsText({ remains, ignored, checkpoints, effects, begun }: RunRemoval): string {
-  if (begun) return "what an interrupted removal left";
   const { branch = null, worktree = null } = remains ?? {};
+  if (begun) return "what an earlier removal left, if anything";
   const files = ignored.length === 0 ? "" : ` with ${countText(ignored.length, "ignored file")}`;
   const parts = [
     ...(worktree === null ? [] : [`its worktree${files}`]),
