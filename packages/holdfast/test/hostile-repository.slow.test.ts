@@ -88,7 +88,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   setup: [[], ["--dry-run"], ["--defaults"], ["--defaults", "--dry-run"]],
   config: [[], ["check"], ["--crunch"], ["--prompts"], ["--path"]],
   trust: [[], ["--show"], ["mine"], ["--list"], ["--revoke"]],
-  service: [["install", "--dry-run"], ["status"], ["remove", "--here"], ["remove"]],
+  service: [["install", "--dry-run"], ["status"], ["remove", "--repository", "."], ["remove"]],
   worker: [["--once"], ["--once", "--here"]],
   completion: [["bash"]],
   help: [[], ["run"]],

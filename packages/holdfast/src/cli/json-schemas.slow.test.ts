@@ -90,7 +90,7 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["service install"],
     ["service status"],
     ["worker --once"],
-    ["service remove --here"],
+    ["service remove --repository ."],
     ["service remove"],
     ["completion bash"],
     ["help"],

@@ -119,7 +119,7 @@ test.each(["systemd", "launchd"] as const)(
 
 test("the service gets no secret, no relative program directory and none of the repository", () => {
   const env = {
-    PATH: "/shop/node_modules/.bin:./bin::/usr/bin:/shop:/bin:/usr/bin:/shopping/bin",
+    PATH: "/shop/node_modules/.bin:./bin::/usr/bin:/shop:/bin:/usr/bin:/shopping/bin:/opt/../shop/bin",
     LANG: "C.UTF-8",
     XDG_STATE_HOME: "/state",
     TZ: "",

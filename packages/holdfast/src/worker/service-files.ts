@@ -2,7 +2,7 @@
  * The text of the systemd user unit and of the launchd agent that run the worker, and the commands that enable and
  * disable them. Pure: no file is written and no program is started.
  */
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { usageError } from "@holdfast/platform/error";
 
 export interface ServiceInput {
@@ -210,8 +210,8 @@ const VARIABLES: readonly string[] = [
  * (`npx` adds `node_modules/.bin`): its files would become programs of all other repositories.
  */
 function servicePath(path: string, repository: string): string {
-  const inside = (entry: string): boolean => entry === repository || entry.startsWith(`${repository}/`);
-  return [...new Set(path.split(":"))].filter((entry) => entry.startsWith("/") && !inside(entry)).join(":");
+  const isInside = (entry: string): boolean => `${resolve(entry)}/`.startsWith(`${repository}/`);
+  return [...new Set(path.split(":"))].filter((entry) => entry.startsWith("/") && !isInside(entry)).join(":");
 }
 
 /** The part of a service's file that names Node, Holdfast and the command; "" if there is none. */

@@ -37,6 +37,8 @@ export interface WorkerRepository {
 export interface WorkerState {
   readonly directory: string;
   repositories(): readonly WorkerRepository[];
+  /** The store that was named for a repository of the list; null if none was. */
+  storeOf(root: string): string | null;
   /** Adds or replaces a repository. Returns whether that changed the list. */
   add(repository: WorkerRepository): boolean;
   /** Returns whether the repository was in the list. */
@@ -83,6 +85,7 @@ export function openWorkerState(env: Env): WorkerState {
       listed()
         .flatMap((path) => parseRepository(read(path)))
         .toSorted((a, b) => (a.root < b.root ? -1 : 1)),
+    storeOf: (root) => state.repositories().find((one) => one.root === root)?.store ?? null,
     add(repository) {
       const same = state.repositories().find(({ root }) => root === repository.root);
       if (same !== undefined && same.store === repository.store) return false;

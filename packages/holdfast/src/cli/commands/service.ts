@@ -1,6 +1,7 @@
 /** The `service` command: installs, removes and describes the service that runs the worker after a login or reboot. */
 import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
+import { resolve } from "node:path";
 import { usageError } from "@holdfast/platform/error";
 import { statusWord } from "@holdfast/core/status";
 import {
@@ -25,7 +26,7 @@ import { RUN_COLUMN } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { escapeText, momentText } from "../output/text.ts";
 import { quoteWord } from "../shell.ts";
-import { repositoryHere } from "./worker.ts";
+import { mainRootAt, repositoryHere } from "./worker.ts";
 
 export const spec = {
   name: "service",
@@ -46,31 +47,40 @@ export const spec = {
   ],
   consent: "reads",
   flags: {
-    here: { type: "boolean", about: "with remove: only take this repository off the list; the service stays" },
+    repository: {
+      type: "text",
+      value: "DIR",
+      about: "with remove: only take this repository off the list; the service stays",
+      completes: "directory",
+    },
     "dry-run": { type: "boolean", about: "with install: print the file and change nothing" },
   },
   examples: [
     { line: "holdfast service install", about: "continue the runs of this repository after a crash or reboot" },
     { line: "holdfast service install --dry-run", about: "print the file that would be written" },
     { line: "holdfast service status", about: "show the repositories, and what happens with each unfinished run" },
+    { line: "holdfast service remove --repository .", about: "leave this repository to you again" },
   ],
   json: '{"action": "install", "dryRun", "service": "systemd" or "launchd", "file", "text", "changed", "enabled", "problem", "commands": [[words]], "repository": {"root", "store"}}; {"action": "status", "service", "file", "installed": "absent", "current" or "outdated", "enabled": true, false or null (unknown), "worker": pid or null, "linger", "repositories": [{"root", "store", "problem"}], "runs": [{"repository", "run", "status", "kind", "why", "until"}]}; {"action": "remove", "service", "file", "removed", "problem", "commands", "repositories": [roots]}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const action = input.operand(0);
-  if (input.on("here") && action !== "remove")
-    throw usageError("--here belongs to `service remove`", "`install` always adds the repository of this directory.");
+  const only = input.text("repository");
+  if (only !== undefined && action !== "remove")
+    throw usageError("--repository belongs to `service remove`", "`install` adds the repository of this directory.");
   if (input.on("dry-run") && action !== "install")
     throw usageError("--dry-run belongs to `service install`", "`holdfast service status` shows what is installed.");
   const state = openWorkerState(shell.env);
   if (action === "install") return await install(shell, state, input.on("dry-run"));
-  if (action === "remove") return input.on("here") ? await removeHere(shell, state) : await remove(shell, state);
+  if (action === "remove") return only === undefined ? await remove(shell, state) : await removeOne(shell, state, only);
   return await showStatus(shell, state);
 }
 
 async function install(shell: Shell, state: WorkerState, dryRun: boolean): Promise<Exit> {
-  const repository = await repositoryHere(shell);
+  const named = await repositoryHere(shell);
+  // A store that was named before stays. `service remove --repository .` forgets it.
+  const repository = { ...named, store: named.store ?? state.storeOf(named.root) };
   const plan = planOwnService(shell.env, repository.root);
   const { kind: service, path: file, text, enable: commands } = plan;
   const common = { action: "install", dryRun, service, file, text, commands, repository };
@@ -90,7 +100,7 @@ async function install(shell: Shell, state: WorkerState, dryRun: boolean): Promi
     json: () => ({ ...common, ...done, changed: done.changed || added }),
     text: () =>
       [
-        `The worker looks after ${escapeText(repository.root)}`,
+        `The worker looks after ${escapeText(repository.root)}${repository.store === null ? "" : `, with the store ${escapeText(repository.store)}`}`,
         `${done.changed ? "Wrote" : "Unchanged:"} ${escapeText(file)}`,
         done.enabled
           ? "The service is enabled and runs."
@@ -110,8 +120,11 @@ function commandLines(commands: readonly CommandWords[]): string {
   return commands.map((words) => `  ${words.map(quoteWord).join(" ")}\n`).join("");
 }
 
-async function removeHere(shell: Shell, state: WorkerState): Promise<Exit> {
-  const { root } = await repositoryHere(shell);
+async function removeOne(shell: Shell, state: WorkerState, directory: string): Promise<Exit> {
+  const place = resolve(shell.cwd, directory);
+  // One that was moved or deleted is on the list under its old place.
+  const isGone = state.repositories().some(({ root }) => root === place) || !existsSync(place);
+  const root = isGone ? place : await mainRootAt(place);
   const plan = planOwnService(shell.env, root);
   const found = state.remove(root);
   shell.print({
@@ -119,7 +132,13 @@ async function removeHere(shell: Shell, state: WorkerState): Promise<Exit> {
     text: () =>
       found ? `The worker no longer looks after ${escapeText(root)}\n` : `${escapeText(root)} was not on the list.\n`,
   });
+  if (!found) shell.notify(repositoriesNote(state));
   return "done";
+}
+
+function repositoriesNote(state: WorkerState): string {
+  const roots = state.repositories().map(({ root }) => escapeText(root));
+  return roots.length === 0 ? "The worker looks after no repository." : `On the list: ${roots.join(", ")}`;
 }
 
 async function remove(shell: Shell, state: WorkerState): Promise<Exit> {

@@ -186,11 +186,24 @@ test("a run that SIGTERM ended continues once, also after a kill of the worker; 
   const gone = `${place.clone}.gone`;
   await mkdir(gone);
   await place.git("init", "-q", gone);
-  expect(await run(`service install --cwd ${gone}`)).toMatchObject({ status: 0 });
+  const store = `${gone}-store`;
+  expect(await run(`service install --cwd ${gone} --store ${store}`)).toMatchObject({ status: 0 });
+  // Without a name, the store that was named before stays.
+  expect(await run(`service install --cwd ${gone}`)).toMatchObject({
+    status: 0,
+    stdout: expect.stringContaining(`The worker looks after ${gone}, with the store ${store}\n`),
+  });
   await rm(gone, { recursive: true });
   expect(await run("worker --once")).toMatchObject({
     status: 0,
     stdout: `Cannot look at ${gone}: the directory is gone\n`,
+  });
+  expect(await run(`service remove --repository ${gone}`)).toMatchObject({
+    status: 0,
+    stdout: `The worker no longer looks after ${gone}\n`,
+  });
+  expect(await run(`service remove --repository ${gone}`)).toMatchObject({
+    stdout: `${gone} was not on the list.\n`,
   });
   const secrets = join(env["HOME"] ?? "", ".config/holdfast/worker.env");
   await mkdir(join(secrets, ".."), { recursive: true });

@@ -78,17 +78,20 @@ function eventText(event: WorkerEvent, page: Page): string {
 
 /** The repository of this directory, by its main worktree: the worktree of a run disappears with the run. */
 export async function repositoryHere(shell: Shell): Promise<WorkerRepository> {
+  const root = await mainRootAt(shell.cwd);
+  const { config } = await shell.consent.settings();
+  const { store } = config.settings;
+  const origin = config.entries.find(({ key }) => key === "store")?.origin.kind;
+  const isNamed = store !== null && (origin === "flag" || origin === "environment");
+  return { root, store: isNamed ? store : null };
+}
+
+/** The root of the main worktree of the repository at `directory`. */
+export async function mainRootAt(directory: string): Promise<string> {
   const { openGitWorkspaces } = await import("@holdfast/git/workspaces");
-  const workspaces = await openGitWorkspaces(shell.cwd);
+  const workspaces = await openGitWorkspaces(directory);
   try {
-    const { config } = await shell.consent.settings();
-    const { store } = config.settings;
-    const origin = config.entries.find(({ key }) => key === "store")?.origin.kind;
-    const isNamed = store !== null && (origin === "flag" || origin === "environment");
-    return {
-      root: await mainWorktreeRoot(workspaces, shell.cwd),
-      store: isNamed ? store : null,
-    };
+    return await mainWorktreeRoot(workspaces, directory);
   } finally {
     await workspaces.close();
   }
