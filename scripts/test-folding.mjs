@@ -1,4 +1,4 @@
-// npm run test:folding: suites of restores on a disk that ignores case and Unicode form, as macOS has it. Further arguments go to vitest
+// npm run test:folding: suites of restores, rebases and leases on a disk that ignores case and Unicode form, as macOS has it. Further arguments go to vitest
 // instead of these suites. Without FUSE it says why, and counts as skipped.
 import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
@@ -10,6 +10,8 @@ const SUITES = [
   "packages/git/src/place-files.test.ts",
   "packages/git/src/plan-restore.test.ts",
   "packages/git/src/apply-restore.test.ts",
+  "packages/core/src/store-sql/lease-locks.test.ts",
+  "packages/holdfast/test/impl/rebase.slow.test.ts",
   // Each of thousands of look-ups takes its turn in the model.
   "-t",
   "^(?!.*many files at once)",
@@ -23,7 +25,7 @@ if (typeof disk === "string") {
 }
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
 const more = process.argv.slice(2);
-const test = spawnSync(process.execPath, [path("test.mjs"), "fast", ...(more.length > 0 ? more : SUITES)], {
+const test = spawnSync(process.execPath, [path("test.mjs"), "folding", ...(more.length > 0 ? more : SUITES)], {
   stdio: "inherit",
   env: {
     ...process.env,

@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const FILES = [
+  "packages/platform/src/folder-processes.test.ts",
   "packages/platform/src/identity.test.ts",
   "packages/platform/src/marked-process.test.ts",
   "packages/platform/src/process-lock.test.ts",
@@ -20,6 +21,9 @@ const FILES = [
   "packages/core/src/store-sql/many-processes.slow.test.ts",
   "packages/holdfast/src/cli/run-holder.slow.test.ts",
   "packages/holdfast/src/cli/commands/checkpoint.slow.test.ts",
+  "packages/holdfast/src/cli/commands/resume-orphans.slow.test.ts",
+  "packages/holdfast/test/endurance/every-point.slow.test.ts",
+  "packages/holdfast/test/endurance/interrupted.slow.test.ts",
   "packages/holdfast/test/endurance/two-at-once.slow.test.ts",
   "packages/holdfast/test/restarts.slow.test.ts",
 ];

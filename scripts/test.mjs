@@ -4,6 +4,7 @@
 //   npm run test:slow    only *.slow.test.ts: real agents, forge programs, sampled sweeps. Installs what it can (2 GB of agents, once)
 //   npm run test:all     both
 //   npm run test:mac     some of both on a modelled Mac (scripts/test-mac.mjs)
+//   npm run test:folding some of both on a disk that ignores case (scripts/test-folding.mjs)
 // Further arguments go to vitest: npm test -- packages/core/src/store-sql
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -13,7 +14,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const [first, ...others] = process.argv.slice(2);
-const which = ["quick", "fast", "slow", "all", "mac"].includes(first) ? first : "fast";
+const which = ["quick", "fast", "slow", "all", "mac", "folding"].includes(first) ? first : "fast";
 const more = which === first ? others : process.argv.slice(2);
 
 // A caller that has built already names the folder.
@@ -43,7 +44,7 @@ function test(part) {
   const env = {
     HOLDFAST_TESTS: part,
     HOLDFAST_TEST_DIST: dist,
-    ...(part === "fast" || part === "mac" ? { HOLDFAST_NO_AGENTS: "1" } : {}),
+    ...(["fast", "mac", "folding"].includes(part) ? { HOLDFAST_NO_AGENTS: "1" } : {}),
   };
   const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...more];
   try {

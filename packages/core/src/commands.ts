@@ -7,13 +7,14 @@ import {
   exitStatus,
   runMarked,
 } from "@holdfast/platform/marked-process";
-import { terminateTree } from "@holdfast/platform/process-tree";
+import type { FolderProcess } from "@holdfast/platform/folder-processes";
+import { findUnmarked, terminateTree } from "@holdfast/platform/process-tree";
 import { shellCommand } from "@holdfast/platform/subprocess";
 import { commandVariables } from "./agent-environment.ts";
 
 /** Creates the command runner of this host. `env` lists credentials that the user passes to agents and commands (`agents.env`). */
 export function createCommands({ env: named }: { readonly env: readonly string[] }): Commands {
-  return { run: (params) => run(params, named), endMarked: (mark) => terminateTree({ mark }) };
+  return { run: (params) => run(params, named), endMarked: (mark) => terminateTree({ mark }), findUnmarked };
 }
 
 /** Passes no credentials. */
@@ -87,6 +88,11 @@ export interface Commands {
    * false where the processes of the system cannot be listed (neither /proc nor `ps`); callers report that.
    */
   endMarked(mark: string): Promise<EndedProcesses>;
+  /**
+   * Lists the processes whose working directory is in the folder and that `endMarked` would not end. A user may have
+   * started them. null: the system does not tell.
+   */
+  findUnmarked(params: { readonly mark: string; readonly folder: string }): readonly FolderProcess[] | null;
 }
 
 interface EndedProcesses {

@@ -53,6 +53,8 @@ export const FINDING_KINDS = [
   "tools_changed",
   "effect_in_flight",
   "restore_unfinished",
+  "process_left",
+  "worktree_in_use",
   "forge_unreachable",
   "remote_unreachable",
 ] as const;
@@ -74,6 +76,7 @@ export type FindingPolicy = Readonly<Record<FindingKind, Verdict>>;
  * - An effect in flight warns, because it is looked up before the engine acts again.
  * - An unreachable remote warns, because a push states what it expects there.
  * - An unreachable forge asks, because no later check would notice a changed task.
+ * - A process that may be left of a killed run asks: two agents could change the same files.
  * - A damaged journal asks: a damaged checkpoint has an older one before it, but the journal has no second copy.
  */
 export const defaultFindingPolicy: FindingPolicy = {
@@ -105,6 +108,8 @@ export const defaultFindingPolicy: FindingPolicy = {
   tools_changed: "warn",
   effect_in_flight: "warn",
   restore_unfinished: "warn",
+  process_left: "ask",
+  worktree_in_use: "warn",
   forge_unreachable: "ask",
   remote_unreachable: "warn",
 };

@@ -1,8 +1,9 @@
 // Compares the world with a run's checkpoint before a resume: worktree, branch, journal, remote, forge and settings. Each difference is a
 // finding.
 
+import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Adapters, findAnyWorktree, findRunWorkspace, snapshotParams } from "./adapters.ts";
+import { type Adapters, findAnyWorktree, findRunWorkspace, runMark, snapshotParams } from "./adapters.ts";
 import { isAnswered } from "./agent-log.ts";
 import type { Checkpoint, FilesPlane, Trigger } from "./checkpoint.ts";
 import { type Effect, isUndone } from "./effects.ts";
@@ -14,6 +15,7 @@ import { type StageAttempt, interruptedSteps } from "./position.ts";
 import { loadRun } from "./run-session.ts";
 import type { RunSummary } from "./run.ts";
 import { type Store, journalDamage } from "./store.ts";
+import type { FolderProcess } from "@holdfast/platform/folder-processes";
 import type { Asking } from "./branch.ts";
 import type { PreviewSnapshot, Workspaces } from "./workspace.ts";
 
@@ -50,8 +52,57 @@ export async function observeWorld(params: {
     ...compareSettings({ saved: { definition: position.definition, config }, current: params.current }),
     ...effects.flatMap(inFlight),
     ...unfinishedRestore(run, since.changesFiles),
+    ...(await observeProcesses(adapters, run.id)),
   ];
 }
+
+/**
+ * Looks for processes in the run's own worktree that no mark, parent, group or record ties to the run. One whose parent
+ * has ended and that has no terminal may be an agent that a killed run left. Others belong to a user: an editor, a server.
+ * A shell that waits at its prompt is no finding.
+ */
+async function observeProcesses(
+  { commands, workspaces, ...adapters }: Adapters,
+  run: string,
+): Promise<readonly Finding[]> {
+  const workspace = await workspaces?.find(run);
+  if (workspace === undefined) return [];
+  const place = { mark: runMark(adapters, run), folder: workspace.root };
+  let found = commands.findUnmarked(place);
+  // A git or a set-up of the killed process may be about to end.
+  for (let look = 0; look < LOOKS && found?.some(isLeft) === true; look += 1) {
+    await pause(LOOK_MS);
+    found = commands.findUnmarked(place);
+  }
+  if (found === null) {
+    const summary = "This system does not tell which processes work in the run's worktree";
+    return [{ kind: "worktree_in_use", summary, expected: [], actual: null }];
+  }
+  const left = found.filter(isLeft);
+  const isOther = ({ orphan, parent, terminal, name }: FolderProcess): boolean =>
+    !orphan && !left.some(({ pid }) => pid === parent) && !(terminal && SHELLS.test(name));
+  const others = found.filter(isOther);
+  const finding = (
+    kind: "process_left" | "worktree_in_use",
+    some: readonly FolderProcess[],
+    text: string,
+  ): Finding[] => {
+    const names = some.map(({ name, pid }) => `${name} (${pid})`);
+    const summary = `${names.join(", ")} ${some.length === 1 ? "works" : "work"} in the run's worktree${text}`;
+    return some.length === 0 ? [] : [{ kind, summary, expected: [], actual: names }];
+  };
+  const end = `and may be left of the killed run. End ${left.length === 1 ? "it" : "them"} with \`kill ${left.map(({ pid }) => pid).join(" ")}\``;
+  return [...finding("process_left", left, `, ${end}`), ...finding("worktree_in_use", others, "")];
+}
+
+/** A git ends by itself, and a lock that it may leave is found by itself. */
+function isLeft({ terminal, orphan, name }: FolderProcess): boolean {
+  return orphan && !terminal && !/^git(?:-|$)/.test(name);
+}
+
+const LOOKS = 5;
+const LOOK_MS = 200;
+const SHELLS = /^-?(?:ba|da|z|k|tc|c|fi|nu|pw)?sh$/;
 
 function inFlight(effect: Effect): readonly Finding[] {
   const { key, kind, target, state } = effect;

@@ -29,6 +29,7 @@ function tapedCommands({ commands, store }: Adapters, recorder: CallRecorder): C
   const own = `${store.id}/`;
   return {
     endMarked: (mark) => commands.endMarked(mark),
+    findUnmarked: (params) => commands.findUnmarked(params),
     async run(params) {
       const result = await commands.run(params);
       if (params.unrecorded === true) return result;

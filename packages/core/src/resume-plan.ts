@@ -341,6 +341,8 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   tools_changed: () => [takeSettings("The run continues with the tools that are set now.")],
   effect_in_flight: () => [goOn("It is looked up where it happens before anything is done again.")],
   restore_unfinished: () => [{ kind: "finish_restore", why: "The restore that did not finish is finished first." }],
+  process_left: (finding) => [remember(finding, "The run continues beside the process, which is not ended.")],
+  worktree_in_use: () => [goOn("These processes are not ended.")],
   forge_unreachable: () => [goOn("The run continues without knowing whether the issue or the pull request changed.")],
   remote_unreachable: () => [goOn("The remote is asked again before a push, which carries what it expects there.")],
 };

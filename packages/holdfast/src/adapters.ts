@@ -130,6 +130,7 @@ export function maskAdapters(adapters: Adapters, masking: Masking): Adapters {
     commands: {
       run: async (params) => hide(await adapters.commands.run(params)),
       endMarked: (mark) => adapters.commands.endMarked(mark),
+      findUnmarked: (params) => adapters.commands.findUnmarked(params),
     },
     logs: {
       ...adapters.logs,

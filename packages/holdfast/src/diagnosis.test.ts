@@ -15,6 +15,7 @@ const fine: Observations = {
     size: null,
   },
   freeBytes: 50 * 1024 ** 3,
+  volume: { type: "ext4", unsafe: false, ignoresCase: false, cloud: null },
   unfinishedRestores: [],
   danglingRefs: 0,
   sideWorktrees: 0,
@@ -76,6 +77,9 @@ describe("doctor judges its observations", () => {
     [{ freeBytes: 500 * 1024 ** 2 }, "disk", "warn"],
     // A run can start with this much, so `doctor` must not call it a failure.
     [{ freeBytes: 9 * 1024 ** 2 }, "disk", "warn"],
+    [{ volume: { type: "apfs", unsafe: false, ignoresCase: true, cloud: null } }, "volume", "ok"],
+    [{ volume: { type: "apfs", unsafe: false, ignoresCase: true, cloud: "iCloud Drive" } }, "volume", "warn"],
+    [{ volume: { type: "smbfs", unsafe: true, ignoresCase: true, cloud: null } }, "volume", "fail"],
     [{ freeBytes: 1024 ** 2 }, "disk", "fail"],
     [{ unfinishedRestores: [{ run: "r", target: "r@1" }] }, "restore", "warn"],
     [{ danglingRefs: 3 }, "refs", "ok"],

@@ -5,8 +5,9 @@
 import type { AgentProbe } from "@holdfast/core/agent";
 import type { RunUsage } from "@holdfast/core/gc";
 import { SIZE_HINT, type SizeReport } from "@holdfast/core/store-size";
+import type { Volume } from "@holdfast/platform/file-system";
 import { MIN_GIT_VERSION, isGitTooOld } from "@holdfast/platform/git-command";
-import { judgeSpace } from "./preflight.ts";
+import { CLOUD_FIX, judgeSpace } from "./preflight.ts";
 
 /** The plain facts that `doctor` gathers. */
 export interface Observations {
@@ -27,6 +28,7 @@ export interface Observations {
     | { readonly kind: "absent" }
     | { readonly kind: "broken"; readonly code: string; readonly message: string; readonly hint: string | undefined };
   readonly freeBytes: number;
+  readonly volume: Volume;
   readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
   readonly halfRemoved: readonly string[];
   readonly danglingRefs: number;
@@ -71,6 +73,7 @@ export function diagnose(seen: Observations): DoctorReport {
     checkStore(seen),
     ...(seen.store.kind === "healthy" && seen.store.size !== null ? [checkSize(seen.store.size)] : []),
     checkDisk(seen.freeBytes),
+    checkVolume(seen.volume),
     ...seen.unfinishedRestores.map(({ run, target }) => ({
       name: "restore",
       level: "warn" as const,
@@ -153,6 +156,18 @@ function checkStore({ store, inRepository }: Observations): Check {
 
 function checkSize({ level, text }: SizeReport): Check {
   return { name: "size", level: level === "near" ? "warn" : "fail", detail: text, fix: SIZE_HINT };
+}
+
+function checkVolume({ type, unsafe, ignoresCase, cloud }: Volume): Check {
+  const detail = `${type}${ignoresCase ? ", ignores case" : ""}${cloud === null ? "" : `, synced by ${cloud}`}`;
+  if (unsafe)
+    return {
+      name: "volume",
+      level: "fail",
+      detail,
+      fix: "Move the repository to a local disk: no store is created here.",
+    };
+  return { name: "volume", level: cloud === null ? "ok" : "warn", detail, fix: cloud === null ? null : CLOUD_FIX };
 }
 
 function checkDisk(free: number): Check {

@@ -2,6 +2,7 @@
 import { type OpenParams, openHoldfast } from "./open.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type DoctorReport, type Observations, diagnose } from "./diagnosis.ts";
+import { describeVolume } from "@holdfast/platform/file-system";
 import { findProgram, freeBytes, runProcess } from "@holdfast/platform/subprocess";
 
 const FORGES = ["gh", "glab"];
@@ -24,7 +25,8 @@ export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
     observeStore(params),
   ]);
   const forges = programs(FORGES);
-  return diagnose({ node: process.version, git, freeBytes: free, agents, forges, forge, ...opened });
+  const volume = describeVolume(params.cwd ?? ".");
+  return diagnose({ node: process.version, git, freeBytes: free, volume, agents, forges, forge, ...opened });
 }
 
 type Opened = Pick<

@@ -75,6 +75,11 @@ describe("preflight", () => {
     ["a bare repository", { repository: { ...repository, checkout: null } }, []],
     ["a full disk", { folders: [{ path: "/shop", problem: null, freeBytes: 1024 }] }, ["error disk_full"]],
     ["little space", { folders: [{ path: "/shop", problem: null, freeBytes: 1024 ** 3 - 1 }] }, ["notice low_disk"]],
+    [
+      "a folder in a cloud",
+      { folders: [{ path: "/home/a/Dropbox/shop", problem: null, freeBytes: 1024 ** 4 }] },
+      ["notice cloud_folder"],
+    ],
     ["a missing agent", { agents: [{ ...agent, probe: missing, version: null }] }, ["error agent_missing"]],
     [
       "a missing agent to fall back to",

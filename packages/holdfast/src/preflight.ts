@@ -8,6 +8,7 @@ import type { Work } from "@holdfast/core/run";
 import { byteText } from "@holdfast/core/store-size";
 import type { CheckoutFacts } from "@holdfast/core/workspace";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
+import { cloudFolder } from "@holdfast/platform/file-system";
 import type { ForgeUse } from "@holdfast/workflows/built-in";
 
 /** What is known before a run, a branch, a worktree or a store is created. */
@@ -130,6 +131,9 @@ export function judgeSpace(free: number): "full" | "low" | "enough" {
   if (free < NEEDED_BYTES) return "full";
   return free < LOW_BYTES ? "low" : "enough";
 }
+
+export const CLOUD_FIX =
+  "Move the repository elsewhere: such a service puts back files that git or a restore removes, and copies the store while it is written.";
 
 /** Every mistake that is found before anything exists. docs/errors.md lists the same rows. */
 export const PREFLIGHT: readonly PreflightRow[] = [
@@ -417,6 +421,19 @@ export const PREFLIGHT: readonly PreflightRow[] = [
     level: "notice",
     code: null,
     judge: ({ folders }) => spaceFindings(folders, "low"),
+  },
+  {
+    check: "cloud_folder",
+    mistake: "a cloud service syncs the folder",
+    level: "notice",
+    code: null,
+    judge: ({ folders }) =>
+      folders
+        .flatMap(({ path }) => {
+          const cloud = cloudFolder(path);
+          return cloud === null ? [] : [{ message: `${cloud} syncs ${path}`, hint: CLOUD_FIX }];
+        })
+        .slice(0, 1),
   },
   {
     check: "offline",

@@ -79,6 +79,7 @@ export async function replay(
       commands: {
         run: ({ command }) => refuse(`command ${command}`),
         endMarked: () => Promise.resolve({ ended: 0, supported: true }),
+        findUnmarked: () => [],
       },
       syntax: { check: () => refuse("syntax gate") },
       wait: () => Promise.resolve(),

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { cp, readFile, writeFile } from "node:fs/promises";
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { describe, expect, test } from "vitest";
@@ -181,6 +181,8 @@ async function bundleWorker(directory: string): Promise<string> {
       logLevel: "error",
       define: { "import.meta.dirname": "__dirname", "import.meta.filename": "__filename" },
     });
+  // Of two that create the same folder at once, cp() fails.
+  await mkdir(join(directory, "worker"));
   await Promise.all([
     bundle(join(import.meta.dirname, "restart-worker.ts"), "worker"),
     bundle(join(packages, "agents/src/script-runner.ts"), "script-runner"),

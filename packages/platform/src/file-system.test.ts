@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { unsafeFileSystem, unsafeMagic, unsafeMount } from "./file-system.ts";
+import { cloudFolder, describeVolume, unsafeFileSystem, unsafeMagic, unsafeMount } from "./file-system.ts";
 
 test("on Linux a network share, a FAT disk and a Windows drive below WSL are unsafe, by the type that statfs reports", () => {
   const types = [0x6969, 0x517b, 0xff534d42, 0xff534d42 | 0, 0xfe534d42, 0x2011bab0];
@@ -37,4 +37,36 @@ test("on macOS the innermost mount decides", () => {
 
 test("a folder that does not exist yet is on the file system of the one above it", () => {
   expect(unsafeFileSystem(join(scratchDirectory(onTestFinished), "a", "b"))).toBeNull();
+});
+
+test("a folder that a cloud service syncs is known by its path", () => {
+  const paths = [
+    "/Users/a/Library/Mobile Documents/com~apple~CloudDocs/shop",
+    "/Users/a/Library/CloudStorage/OneDrive-Contoso/shop",
+    "/Users/a/Library/CloudStorage/Dropbox/shop",
+    "/home/a/Dropbox (Personal)/shop",
+    "/mnt/c/Users/a/OneDrive - Contoso/shop",
+    "/home/a/dropbox-client/shop",
+    "/home/a/src/OneDriveTools",
+    "/Users/a/Mobile Documents/shop",
+  ];
+  expect(paths.map(cloudFolder)).toEqual([
+    "iCloud Drive",
+    "OneDrive",
+    "Dropbox",
+    "Dropbox",
+    "OneDrive",
+    null,
+    null,
+    null,
+  ]);
+});
+
+test("the volume of a scratch folder has a type and is safe", () => {
+  expect(describeVolume(join(scratchDirectory(onTestFinished), "new"))).toEqual({
+    type: expect.stringMatching(/./),
+    unsafe: false,
+    ignoresCase: expect.any(Boolean),
+    cloud: null,
+  });
 });

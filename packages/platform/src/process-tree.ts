@@ -4,6 +4,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "./error.ts";
+import { type FolderProcess, readFolderProcesses } from "./folder-processes.ts";
 import { readProcessRecords, recordDirectory, removeStaleRecords } from "./process-records.ts";
 import { readPs, readPsVariables } from "./ps.ts";
 
@@ -54,6 +55,27 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
     for (const { entry } of targets) found.add(`${entry.pid} ${entry.started}`);
     await pause(emptyRounds > 0 ? 1 : Math.min(2 ** round, MAX_PAUSE_MS));
   }
+}
+
+/**
+ * Processes in a folder that `terminateTree` would not end: nothing but the folder ties them to the mark. null: the system
+ * lists no processes.
+ */
+export function findUnmarked({
+  mark,
+  folder,
+}: {
+  readonly mark: string;
+  readonly folder: string;
+}): readonly FolderProcess[] | null {
+  const inside = readFolderProcesses(folder);
+  if (inside === null || inside.length === 0) return inside;
+  const table = readProcessTable();
+  if (table === null) return null;
+  const spared = ancestors();
+  const ours = findTargets({ processes: table.live, mark, seen: new Map(recordedTargets(mark)), spared });
+  const known = new Set([...spared, ...ours.map(({ entry }) => entry.pid)]);
+  return inside.filter(({ pid }) => !known.has(pid));
 }
 
 interface EndParams {

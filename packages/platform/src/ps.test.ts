@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parsePsTable, parsePsVariable, readPs, readPsVariables } from "./ps.ts";
+import { parseLsofFolders, parsePsNames, parsePsTable, parsePsVariable, readPs, readPsVariables } from "./ps.ts";
 
 test("lines of BSD and of procps are read; a line of another shape is not guessed", () => {
   const table = [
@@ -67,4 +67,36 @@ test("the mark in an environment is the last one in the line; other words and ot
 
 test.skipIf(!hasPs)("the environment of a running program is found (needs ps)", () => {
   expect(readPsVariables(["PATH"])?.[0]?.get(process.pid)).toBe(process.env["PATH"]);
+});
+
+test("terminals and names are read, also names with blanks; a line of another shape is not guessed", () => {
+  const text = [
+    "  512     1 ttys001 -zsh",
+    "  600   512 ??      /Applications/My App.app/Contents/MacOS/My App",
+    "",
+  ].join("\n");
+  expect(parsePsNames(text)).toEqual([
+    { pid: 512, parent: 1, terminal: true, name: "-zsh" },
+    { pid: 600, parent: 512, terminal: false, name: "/Applications/My App.app/Contents/MacOS/My App" },
+  ]);
+  expect(parsePsNames("ps: tty: keyword not found")).toBeNull();
+});
+
+test("working directories are read from lsof, with the bytes that it escapes", () => {
+  const text = [
+    "p512",
+    "fcwd",
+    "n/Users/a/shop",
+    "p600",
+    "fcwd",
+    String.raw`n/tmp/caf\xc3\xa9 \\n`,
+    "p601",
+    "fcwd",
+    "nno access",
+    "",
+  ];
+  expect(parseLsofFolders(text.join("\n"))).toEqual([
+    { pid: 512, folder: "/Users/a/shop" },
+    { pid: 600, folder: "/tmp/café \\n" },
+  ]);
 });

@@ -1,4 +1,4 @@
-// Facts about processes from `ps` and `sysctl`, for systems without /proc (macOS). Parsers are pure; the readers
+// Facts about processes from `ps`, `lsof` and `sysctl`, for systems without /proc (macOS). Parsers are pure; the readers
 // run the program with a time limit and return null if it fails.
 
 import { spawnSync } from "node:child_process";
@@ -60,6 +60,68 @@ export function readPsVariables(variables: readonly string[]): readonly Readonly
   return text === null ? null : variables.map((variable) => parsePsVariable(text, variable));
 }
 
+/** One line of `ps -o pid=,ppid=,tty=,comm=`. */
+export interface PsName {
+  readonly pid: number;
+  readonly parent: number;
+  readonly terminal: boolean;
+  readonly name: string;
+}
+
+/** null for a line of another shape. */
+export function parsePsNames(text: string): readonly PsName[] | null {
+  const names: PsName[] = [];
+  for (const line of text.split("\n")) {
+    if (line.trim() === "") continue;
+    const [, pid, parent, terminal, name] = /^\s*(\d+)\s+(\d+)\s+(\S+)\s+(.*?)\s*$/.exec(line) ?? [];
+    if (pid === undefined || terminal === undefined || name === undefined) return null;
+    names.push({ pid: Number(pid), parent: Number(parent), terminal: !/^\?+$|^-$/.test(terminal), name });
+  }
+  return names;
+}
+
+/** null: `ps` failed. A process that is gone is left out. */
+export function readPsNames(pids: readonly number[]): readonly PsName[] | null {
+  if (pids.length === 0) return [];
+  const text = run("ps", ["-o", "pid=,ppid=,tty=,comm=", "-p", pids.join(",")]);
+  return text === null ? null : parsePsNames(text);
+}
+
+interface ProcessFolder {
+  readonly pid: number;
+  readonly folder: string;
+}
+
+/**
+ * The output of `lsof -F pn`: a line `p<pid>` for each process, and `n<path>` for its working directory. lsof writes bytes
+ * that the C locale cannot print as `\xNN`, and a backslash as two.
+ */
+export function parseLsofFolders(text: string): readonly ProcessFolder[] {
+  const found: ProcessFolder[] = [];
+  let pid = 0;
+  for (const line of text.split("\n")) {
+    if (line.startsWith("p")) pid = Number(line.slice(1));
+    else if (line.startsWith("n/") && pid > 0) found.push({ pid, folder: unescapePath(line.slice(1)) });
+  }
+  return found;
+}
+
+function unescapePath(text: string): string {
+  const bytes = text.replaceAll(/\\(?:x([0-9a-f]{2})|([\\tnrbf]))/gi, (_, hex?: string, letter?: string) =>
+    hex === undefined ? (ESCAPES[letter ?? ""] ?? "") : String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  return Buffer.from(bytes, "latin1").toString("utf8");
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { "\\": "\\", t: "\t", n: "\n", r: "\r", b: "\b", f: "\f" };
+
+/** The working directories of this user's processes. null: `lsof` failed. Without `-a` it would list all files. */
+export function readPsFolders(): readonly ProcessFolder[] | null {
+  const text = run("lsof", ["-a", "-u", String(process.getuid?.() ?? 0), "-d", "cwd", "-Fpn"], [0, 1]);
+  // This process is always listed.
+  return text === null || text === "" ? null : parseLsofFolders(text);
+}
+
 /** Random for each boot; "" if it cannot be read. kern.boottime would change with every correction of the clock. */
 export function readBootSession(): string {
   const text = run("sysctl", ["-n", "kern.bootsessionuuid"])?.trim() ?? "";
@@ -74,7 +136,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
  * locale. A service may have a PATH without the system's own programs. Status 1 with nothing printed means that no
  * process matches.
  */
-function run(program: string, args: readonly string[]): string | null {
+function run(program: string, args: readonly string[], accepted: readonly number[] = [0]): string | null {
   const path = `${process.env["PATH"] ?? ""}:/usr/bin:/bin:/usr/sbin:/sbin`;
   const { status, stdout } = spawnSync(program, args, {
     env: { ...process.env, PATH: path, LC_ALL: "C", TZ: "UTC0" },
@@ -84,5 +146,6 @@ function run(program: string, args: readonly string[]): string | null {
     maxBuffer: MAX_BYTES,
     stdio: ["ignore", "pipe", "ignore"],
   });
-  return status === 0 || (status === 1 && stdout === "") ? stdout : null;
+  const isAccepted = status !== null && accepted.includes(status);
+  return isAccepted || (status === 1 && stdout === "") ? stdout : null;
 }

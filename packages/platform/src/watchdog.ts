@@ -5,8 +5,8 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { basename, extname } from "node:path";
-import { randomId } from "./identity.ts";
-import { recordDirectory } from "./process-records.ts";
+import { processIdentity, randomId } from "./identity.ts";
+import { recordDirectory, writeProcessRecord } from "./process-records.ts";
 import { SUPERVISOR_VARIABLE } from "./process-tree.ts";
 
 /**
@@ -27,10 +27,32 @@ export function registerChild({ pid }: ChildProcess, mark: string): () => void {
   const child = { pid, mark, records: recordDirectory(mark) };
   children.set(pid, child);
   tell(running, { started: child });
+  if (child.records !== null) starts.set(pid, processIdentity(pid).started);
+  recordChildren(child.records);
   return () => {
     children.delete(pid);
+    starts.delete(pid);
+    recordChildren(child.records);
     tell(running, { ended: pid });
   };
+}
+
+/**
+ * Records the children themselves at once: a shell of macOS shows no mark, and the watchdog may be killed before its first
+ * look. A full disk is no reason to end the child.
+ */
+function recordChildren(directory: string | null): void {
+  if (directory === null) return;
+  const own = [...children.values()].filter(({ records }) => records === directory);
+  const processes = own.flatMap(({ pid, mark }) => {
+    const started = starts.get(pid) ?? null;
+    return started === null ? [] : [{ pid, started, mark }];
+  });
+  try {
+    writeProcessRecord(directory, `${SUPERVISOR}-children`, processes);
+  } catch {
+    // The mark and the watchdog are left to find them.
+  }
 }
 
 /** A child as the watchdog knows it. */
@@ -51,6 +73,7 @@ function tell(watchdog: ChildProcess | null, input: WatchdogInput): void {
 
 const SUPERVISOR = randomId();
 const children = new Map<number, WatchedChild>();
+const starts = new Map<number, string | null>();
 let running: ChildProcess | null = null;
 let restarts = 0;
 /** Limits the restarts of a watchdog that keeps exiting. */

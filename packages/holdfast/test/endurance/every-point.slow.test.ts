@@ -72,7 +72,8 @@ const ROWS: readonly Row[] = [
 ];
 
 describe("killed with SIGKILL and resumed: the same files, each effect once, no finished step again, limits intact", () => {
-  const some = sample(chanceOf(seed, "scenarios"), ROWS, 4);
+  // The modelled Mac repeats one of them, as a check of what differs there.
+  const some = sample(chanceOf(seed, "scenarios"), ROWS, process.platform === "darwin" ? 1 : 4);
   test.concurrent.each(some)("$title", async ({ scenario, others, stage }) => {
     const chance = chanceOf(seed, scenario.name);
     await check(scenario, (kills) => {

@@ -226,7 +226,7 @@ function partsOf(has: Pick<Adapters, "store" | "workspaces" | "forge">): Adapter
     ...createTestAdapters({ store, workspaces, clock: systemClock }).adapters,
     forge,
     branches: createGitBranches(),
-    commands: { run: unused, endMarked: systemCommands.endMarked },
+    commands: { run: unused, endMarked: systemCommands.endMarked, findUnmarked: systemCommands.findUnmarked },
     outputs: unused,
     projectRoot: unused,
     wait: unused,

@@ -159,6 +159,7 @@ export function createTestAdapters(params: {
         ended.push(mark);
         return Promise.resolve({ ended: 0, supported: true });
       },
+      findUnmarked: () => [],
     },
     syntax: { check: unused },
     outputs: plainOutputs,

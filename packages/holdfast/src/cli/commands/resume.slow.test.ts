@@ -1,16 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, realpathSync, rmSync, statSync } from "node:fs";
 import { copyFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { alterEntries, damageCheckpoints } from "@holdfast/test-support/edit-store";
-import { GOOD, type Started, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
+import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
-import { readProcess } from "@holdfast/platform/process-tree";
-import { openHoldfast } from "../../open.ts";
-import { stoppedKey } from "../../worker/plan-work.ts";
 
 describe("quota wait", () => {
   const work = workSuite();
@@ -367,56 +363,5 @@ describe("damaged run", () => {
     damageNewest(place);
     const resumed = await place.run("resume", "issue-1@2");
     expect(resumed.status, resumed.stdout + resumed.stderr).toBe(0);
-  });
-});
-
-describe("signals and terminals", () => {
-  const work = workSuite();
-
-  /** A run whose agent does not listen to SIGTERM and would work for a long time. */
-  async function startStubborn(place: WorkPlace): Promise<Started & { readonly agent: number }> {
-    const file = join(place.clone, "../agent.pid");
-    const started = place.start(
-      "run",
-      "1",
-      "--no-review",
-      "--agent",
-      `command:trap '' TERM HUP; echo $$ > '${file}'; while :; do sleep 1; done`,
-    );
-    while (!existsSync(file) || readFileSync(file, "utf8").trim() === "") await pause(50);
-    return { ...started, agent: Number(readFileSync(file, "utf8")) };
-  }
-
-  function isAlive(pid: number): boolean {
-    return readProcess(pid) !== null;
-  }
-
-  describe("no agent continues alone", () => {
-    test("after a second Ctrl+C, and the run can be resumed", async () => {
-      const place = await work.begin();
-      const { child, agent, ended } = await startStubborn(place);
-      await using holdfast = await openHoldfast({ cwd: place.clone, create: false, readOnly: true });
-      child.kill("SIGINT");
-      // Recorded at once, while the agent does not end.
-      while ((await holdfast.store.getMeta(stoppedKey("issue-1"))) === undefined) await pause(20);
-      child.kill("SIGINT");
-      expect((await ended).status).toBe(130);
-      while (isAlive(agent)) await pause(20);
-      expect(await place.json("status", "1")).toMatchObject({ run: { status: { kind: "crashed" } } });
-      const worker = await place.run("worker", "--once", "--here");
-      expect(worker.stdout).toBe(`Leaving issue-1 in ${place.clone}: you stopped it\n`);
-      const done = await place.run("resume", "1", "--agent", await place.agent([GOOD]));
-      expect(done.status, done.stdout + done.stderr).toBe(0);
-    });
-
-    test("when the terminal is closed: the run is saved as for any other signal, for any number of signals", async () => {
-      const place = await work.begin();
-      const { child, agent, ended } = await startStubborn(place);
-      child.kill("SIGHUP");
-      child.kill("SIGHUP");
-      expect((await ended).status).toBe(143);
-      expect(isAlive(agent)).toBe(false);
-      expect(await place.json("status", "1")).toMatchObject({ run: { status: { kind: "paused" } } });
-    });
   });
 });

@@ -1,0 +1,118 @@
+// Processes whose working directory is inside a folder. That is the last trace of a process that nothing else ties to a
+// run. A user's shell, editor or server may be there as well, so these processes are reported and never ended.
+
+import { readFileSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { basename } from "node:path";
+import { type PsName, readPsFolders, readPsNames } from "./ps.ts";
+
+export interface FolderProcess {
+  readonly pid: number;
+  readonly parent: number;
+  /** Name of its program, without arguments: they may contain secrets. */
+  readonly name: string;
+  /** It belongs to a terminal: a user started it by hand. */
+  readonly terminal: boolean;
+  /** The process that started it has ended. */
+  readonly orphan: boolean;
+}
+
+/** Those of this user. null: the system does not tell. */
+export function readFolderProcesses(folder: string): readonly FolderProcess[] | null {
+  const root = realpathQuietly(folder);
+  if (root === null) return [];
+  const found = process.platform === "darwin" ? readWithLsof(root) : readWithProc(root);
+  return found === null ? null : judgeFolderProcesses(found.inside, found.parents);
+}
+
+function isInside(path: string, root: string): boolean {
+  return path === root || path.startsWith(`${root}/`);
+}
+
+/** An orphan's parent is the first process of the system, or one that takes its place for a session. */
+export function judgeFolderProcesses(
+  inside: readonly PsName[],
+  parents: ReadonlyMap<number, string>,
+): readonly FolderProcess[] {
+  return inside.map(({ pid, parent, terminal, name }) => ({
+    pid,
+    parent,
+    name: plainName(name),
+    terminal,
+    orphan: parent === 1 || REAPERS.test(parents.get(parent) ?? ""),
+  }));
+}
+
+/** `systemd --user`, and the processes of WSL. */
+const REAPERS = /^(?:systemd|init|Relay\(\d+\)|SessionLeader)$/;
+const NAME_CHARACTERS = 40;
+
+/** The name comes from another program, and must not control the terminal. */
+function plainName(name: string): string {
+  const plain = basename(name)
+    .replaceAll(/[^\w.+@ -]/g, "?")
+    .trim();
+  return plain.slice(0, NAME_CHARACTERS) || "?";
+}
+
+interface Found {
+  readonly inside: readonly PsName[];
+  readonly parents: ReadonlyMap<number, string>;
+}
+
+function readWithLsof(root: string): Found | null {
+  const folders = readPsFolders();
+  const pids = folders?.filter(({ folder }) => isInside(folder, root)).map(({ pid }) => pid);
+  const inside = pids === undefined ? null : readPsNames(pids);
+  return inside === null ? null : { inside, parents: new Map() };
+}
+
+function readWithProc(root: string): Found | null {
+  const inside: PsName[] = [];
+  try {
+    for (const entry of readdirSync("/proc")) {
+      const pid = /^\d+$/.test(entry) ? Number(entry) : 0;
+      const found = pid > 0 && isOwn(pid) && isInside(cwdOf(pid), root) ? readName(pid) : null;
+      if (found !== null) inside.push(found);
+    }
+  } catch {
+    return null;
+  }
+  // An empty table is no table: this process is always in it.
+  if (readName(process.pid) === null) return null;
+  return { inside, parents: new Map(inside.map(({ parent }) => [parent, readName(parent)?.name ?? ""])) };
+}
+
+function isOwn(pid: number): boolean {
+  return statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid === process.getuid?.();
+}
+
+/** "" for a process that is gone or of another user. The folder of a process may have been deleted: " (deleted)". */
+function cwdOf(pid: number): string {
+  try {
+    const path = readlinkSync(`/proc/${pid}/cwd`);
+    return path.endsWith(" (deleted)") ? "" : path;
+  } catch {
+    return "";
+  }
+}
+
+/** From `PID (NAME) STATE PARENT GROUP SESSION TERMINAL`. null: it is gone, or a zombie. */
+function readName(pid: number): PsName | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const end = stat.lastIndexOf(")");
+    const [state, parent, , , terminal] = stat.slice(end + 2).split(" ");
+    if (state === "Z" || state === "X") return null;
+    return { pid, parent: Number(parent), terminal: terminal !== "0", name: stat.slice(stat.indexOf("(") + 1, end) };
+  } catch {
+    return null;
+  }
+}
+
+function realpathQuietly(path: string): string | null {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return null;
+  }
+}
