@@ -1,4 +1,4 @@
-// npm run test:folding: suites of restores, rebases and leases on a disk that ignores case and Unicode form, as macOS has it. Further arguments go to vitest
+// npm run test:folding: suites of restores and leases on a disk that ignores case and Unicode form, as macOS has it. Further arguments go to vitest
 // instead of these suites. Without FUSE it says why, and counts as skipped.
 import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
@@ -11,7 +11,6 @@ const SUITES = [
   "packages/git/src/plan-restore.test.ts",
   "packages/git/src/apply-restore.test.ts",
   "packages/core/src/store-sql/lease-locks.test.ts",
-  "packages/holdfast/test/impl/rebase.slow.test.ts",
   // Each of thousands of look-ups takes its turn in the model.
   "-t",
   "^(?!.*many files at once)",
