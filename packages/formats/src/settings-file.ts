@@ -134,6 +134,6 @@ export function model() {
   return settingValue(
     "provider or provider:model, such as codex, claude:opus or command:./my-agent",
     (value) => (typeof value === "string" && MODEL.test(value) ? value : undefined),
-    { type: "string" },
+    { type: "string", pattern: MODEL.source },
   );
 }

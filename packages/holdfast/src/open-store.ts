@@ -1,10 +1,10 @@
 /** Finds the directory of the store and opens it. Refuses to create a new store where an existing one is missing. */
 import { existsSync } from "node:fs";
-import { join, parse, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import type { Store } from "@holdfast/core/store";
 import type { Workspaces } from "@holdfast/core/workspace";
 import { systemClock } from "@holdfast/platform/clock";
-import { HoldfastError, wrapSystemErrors } from "@holdfast/platform/error";
+import { HoldfastError } from "@holdfast/platform/error";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 
 interface StorePlace {
@@ -71,10 +71,7 @@ export async function openOwnStore(
     const left = await remains(repository);
     if (left.length > 0) throw missing(directory, left);
   }
-  // The directory itself may not exist yet.
-  return await wrapSystemErrors(parse(directory).root, () =>
-    openSqliteStore({ directory, ...access, clock: systemClock }),
-  );
+  return await openSqliteStore({ directory, ...access, clock: systemClock });
 }
 
 async function remains(repository: Pick<Workspaces, "refs" | "list">): Promise<readonly string[]> {

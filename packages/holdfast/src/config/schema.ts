@@ -6,7 +6,6 @@ import { FAILURE_CAUSES, parseAgentArgs } from "@holdfast/core/agent";
 import { parseEnvironmentNames } from "@holdfast/core/agent-environment";
 import type { Price, PriceTable } from "@holdfast/core/budget";
 import { EXECUTION_MODES, TRIGGERS } from "@holdfast/core/checkpoint";
-import { isCopyPattern } from "@holdfast/core/copy-files";
 import { ERROR_ACTIONS, ERROR_TYPES, LAST_ACTIONS, type Pattern } from "@holdfast/core/error-policy";
 import { asRecord, isRecord } from "@holdfast/core/json";
 import { nearest } from "@holdfast/core/options";
@@ -23,35 +22,58 @@ import {
   settingValue,
   yesOrNo,
 } from "@holdfast/formats/settings-file";
-import {
-  MODEL,
-  milliseconds,
-  money,
-  nonEmpty,
-  parseDuration,
-  parseSize,
-  whole,
-} from "@holdfast/formats/setting-values";
+import { MODEL, milliseconds, money, nonEmpty, whole } from "@holdfast/formats/setting-values";
 import { type YamlText, parseYaml } from "@holdfast/platform/yaml";
-
-const TEXT = { type: "string", minLength: 1 } as const;
+import {
+  TEXT,
+  WORDS,
+  COMMANDS,
+  COMMANDS_OR_NONE,
+  COPIES,
+  DAYS,
+  DURATION,
+  SIZE,
+  MONEY,
+  KEEP,
+  PRICE,
+  or,
+  between,
+  keys,
+  commands,
+  commandsOrNone,
+  copyPatterns,
+  words,
+  hostName,
+  size,
+  days,
+} from "./value-shapes.ts";
 
 /** An upper limit: a run that retries more often ignores what its provider reports. */
 const MAX_RETRIES = 50;
 const MAX_DELAY_MS = 24 * 3_600_000;
+const MAX_PATTERN = 500;
 
 const retry = z.strictObject({
   max: z.optional(
-    settingValue(`a whole number from 0 to ${MAX_RETRIES}`, (value) => upTo(whole(value, 0), MAX_RETRIES)),
+    settingValue(
+      `a whole number from 0 to ${MAX_RETRIES}`,
+      (value) => upTo(whole(value, 0), MAX_RETRIES),
+      between(0, MAX_RETRIES),
+    ),
   ),
-  delay: z.optional(settingValue("a duration up to 24h, such as 2s", delay)),
-  multiplier: z.optional(settingValue("a number from 1 to 100", multiplier)),
-  maxDelay: z.optional(settingValue("a duration up to 24h, such as 5m", delay)),
-  jitter: z.optional(settingValue("a number from 0 to 1", fraction)),
+  delay: z.optional(settingValue("a duration up to 24h, such as 2s", delay, DURATION)),
+  multiplier: z.optional(
+    settingValue("a number from 1 to 100", multiplier, { type: "number", minimum: 1, maximum: 100 }),
+  ),
+  maxDelay: z.optional(settingValue("a duration up to 24h, such as 5m", delay, DURATION)),
+  jitter: z.optional(settingValue("a number from 0 to 1", fraction, { type: "number", minimum: 0, maximum: 1 })),
 });
 
 const rule = z.strictObject({
-  id: settingValue("a short name: letters, digits, - and _", ruleId),
+  id: settingValue("a short name: letters, digits, - and _", ruleId, {
+    type: "string",
+    pattern: String.raw`^[A-Za-z][\w-]{0,63}$`,
+  }),
   causes: z.optional(oneOrMore(choice(FAILURE_CAUSES))),
   types: z.optional(oneOrMore(choice(ERROR_TYPES))),
   pattern: z.optional(pattern()),
@@ -68,7 +90,13 @@ const errorSchema = z.strictObject({
   fallback: z.optional(
     z.strictObject({
       agents: z.optional(z.array(model(), "expected a list of agents, such as [codex, claude:haiku]")),
-      tries: z.optional(settingValue("a whole number from 1 to 50", (value) => upTo(whole(value, 1), MAX_RETRIES))),
+      tries: z.optional(
+        settingValue(
+          "a whole number from 1 to 50",
+          (value) => upTo(whole(value, 1), MAX_RETRIES),
+          between(1, MAX_RETRIES),
+        ),
+      ),
     }),
   ),
   rules: z.optional(z.array(rule, "expected a list of rules").check(z.maxLength(100, "expected at most 100 rules"))),
@@ -79,18 +107,18 @@ export type FileRetry = z.output<typeof retry>;
 
 /** Validates a regular expression and reports problems with their position, like every other setting. */
 export function pattern() {
-  return z.pipe(
+  const read = z.pipe(
     z.unknown(),
     z.transform((value: unknown, payload): Pattern => {
-      const read = typeof value === "string" ? compilePattern(value) : "expected a pattern";
-      if (typeof read !== "string") return read;
-      payload.issues.push({ code: "custom", input: value, message: `${read}. ${SYNTAX}` });
+      const parsed = typeof value === "string" ? compilePattern(value) : "expected a pattern";
+      if (typeof parsed !== "string") return parsed;
+      payload.issues.push({ code: "custom", input: value, message: `${parsed}. ${SYNTAX}` });
       return z.NEVER;
     }),
   );
+  return read.register(z.globalRegistry, { type: "string", minLength: 1, maxLength: MAX_PATTERN });
 }
 
-const MAX_PATTERN = 500;
 const SYNTAX = "Patterns are RE2 regular expressions: no look-around, no back-references";
 
 /**
@@ -169,34 +197,52 @@ function storeSetting(value: unknown): string | StoreSetting | undefined {
 
 /** The schema of holdfast.config.yaml. Every key is optional: an absent key has its default. */
 export const configSchema = z.strictObject({
-  store: z.optional(settingValue("a directory, or { path: directory, maxSize: 5GB }", storeSetting)),
+  store: z.optional(
+    settingValue("a directory, or { path: directory, maxSize: 5GB }", storeSetting, {
+      anyOf: [TEXT, keys({ path: TEXT, maxSize: or("none", SIZE) })],
+    }),
+  ),
   retention: z.optional(
     z.strictObject({
       preset: z.optional(choice(["standard", "loops"])),
       keep: z.optional(z.strictObject(keepShape())),
       maxPerRun: z.optional(atLeastOrNone(0)),
       maxAge: z.optional(
-        settingValue('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
+        settingValue(
+          'a duration such as 30d, or "never"',
+          (value) => (value === "never" ? null : days(value)),
+          or("never", DAYS),
+        ),
       ),
       minRunAge: z.optional(
-        settingValue('a duration such as 30d, or "none"', (value) => (value === "none" ? null : days(value))),
+        settingValue(
+          'a duration such as 30d, or "none"',
+          (value) => (value === "none" ? null : days(value)),
+          or("none", DAYS),
+        ),
       ),
       onSuccess: z.optional(choice(["keep_latest", "latest_only", "by_rules"])),
       onFailure: z.optional(choice(["keep_recent", "by_rules"])),
-      recent: z.optional(settingValue("a duration such as 7d", days)),
+      recent: z.optional(settingValue("a duration such as 7d", days, DAYS)),
       maxBytes: z.optional(
-        settingValue('a size such as 5GB, or "none"', (value) => (value === "none" ? null : size(value))),
+        settingValue(
+          'a size such as 5GB, or "none"',
+          (value) => (value === "none" ? null : size(value)),
+          or("none", SIZE),
+        ),
       ),
     }),
   ),
   workspace: z.optional(
     z.strictObject({
-      maxUntrackedBytes: z.optional(settingValue("a size such as 20MB", size)),
+      maxUntrackedBytes: z.optional(settingValue("a size such as 20MB", size, SIZE)),
       includeIgnored: z.optional(yesOrNo()),
       mainCheckout: z.optional(choice(["ask", "report"])),
       worktrees: z.optional(settingValue("a directory", nonEmpty, TEXT)),
-      setup: z.optional(settingValue("a shell command, or a list of them", commandsOrNone)),
-      copy: z.optional(settingValue("a list of files or patterns below the checkout, such as [.env]", copyPatterns)),
+      setup: z.optional(settingValue("a shell command, or a list of them", commandsOrNone, COMMANDS_OR_NONE)),
+      copy: z.optional(
+        settingValue("a list of files or patterns below the checkout, such as [.env]", copyPatterns, COPIES),
+      ),
     }),
   ),
   gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
@@ -206,20 +252,38 @@ export const configSchema = z.strictObject({
   agents: z.optional(
     z.strictObject({
       maxIdle: z.optional(
-        settingValue('a duration such as 30m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+        settingValue(
+          'a duration such as 30m, or "none"',
+          (value) => (value === "none" ? null : milliseconds(value)),
+          or("none", DURATION),
+        ),
       ),
       checkpointEvery: z.optional(
-        settingValue('a duration such as 10m, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+        settingValue(
+          'a duration such as 10m, or "none"',
+          (value) => (value === "none" ? null : milliseconds(value)),
+          or("none", DURATION),
+        ),
       ),
-      args: z.optional(settingValue(ARGS, parseAgentArgs)),
-      env: z.optional(settingValue(ENV_NAMES, parseEnvironmentNames)),
+      args: z.optional(
+        settingValue(ARGS, parseAgentArgs, {
+          type: "object",
+          additionalProperties: { type: "array", items: TEXT },
+        }),
+      ),
+      env: z.optional(settingValue(ENV_NAMES, parseEnvironmentNames, { type: "array", items: TEXT })),
     }),
   ),
   forge: z.optional(
     z.strictObject({
       kind: z.optional(choice(["auto", "local", "github", "gitlab", "none"])),
       path: z.optional(settingValue("a directory", nonEmpty, TEXT)),
-      host: z.optional(settingValue("a host such as ghe.example.com", hostName)),
+      host: z.optional(
+        settingValue("a host such as ghe.example.com", hostName, {
+          type: "string",
+          pattern: "^[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$",
+        }),
+      ),
     }),
   ),
   impl: z.optional(
@@ -251,18 +315,22 @@ export const configSchema = z.strictObject({
       prompts: z.optional(
         z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file(), continue: file() }),
       ),
-      tags: z.optional(settingValue("a list of words such as [feat, bugfix]", words)),
+      tags: z.optional(settingValue("a list of words such as [feat, bugfix]", words, WORDS)),
       thresholds: z.optional(z.strictObject(thresholdShape())),
     }),
   ),
   ralph: z.optional(
     z.strictObject({
-      until: z.optional(settingValue("a shell command, or a list of them", commands)),
-      untilTimeout: z.optional(settingValue("a duration such as 10m", milliseconds)),
+      until: z.optional(settingValue("a shell command, or a list of them", commands, COMMANDS)),
+      untilTimeout: z.optional(settingValue("a duration such as 10m", milliseconds, DURATION)),
       firstCheck: z.optional(yesOrNo()),
       maxIterations: z.optional(count(1)),
       memory: z.optional(
-        settingValue("a whole number from 1 to 10", (value) => (Number(value) > 10 ? undefined : whole(value, 1))),
+        settingValue(
+          "a whole number from 1 to 10",
+          (value) => (Number(value) > 10 ? undefined : whole(value, 1)),
+          between(1, 10),
+        ),
       ),
       memoryPolicy: z.optional(choice(["fifo", "recency", "relevance_weighted"])),
       onStuck: z.optional(choice(["stop", "ask", "rollback"])),
@@ -294,18 +362,25 @@ export const configSchema = z.strictObject({
       beforeRisky: z.optional(yesOrNo()),
     }),
   ),
-  approve: z.optional(settingValue(APPROVE, effectKinds)),
+  approve: z.optional(
+    settingValue(APPROVE, effectKinds, {
+      type: "array",
+      items: { type: "string", pattern: String.raw`^[A-Za-z][\w.-]{0,63}$` },
+    }),
+  ),
   loops: z.optional(
     z.strictObject({
       max: z.optional(atLeastOrNone(1)),
-      workflows: z.optional(settingValue("a list of workflows such as [ralph, impl]", words)),
+      workflows: z.optional(settingValue("a list of workflows such as [ralph, impl]", words, WORDS)),
     }),
   ),
   mirror: z.optional(
     z.strictObject({
       format: z.optional(
-        settingValue(`one of ${FORMAT_NAMES.join(", ")}, or "none"`, (value) =>
-          value === "none" ? null : FORMAT_NAMES.find((name) => name === value),
+        settingValue(
+          `one of ${FORMAT_NAMES.join(", ")}, or "none"`,
+          (value) => (value === "none" ? null : FORMAT_NAMES.find((name) => name === value)),
+          { enum: [...FORMAT_NAMES, "none"] },
         ),
       ),
       directory: z.optional(settingValue("a directory", nonEmpty, TEXT)),
@@ -317,7 +392,11 @@ export const configSchema = z.strictObject({
       directory: z.optional(settingValue("a directory", nonEmpty, TEXT)),
       keep: z.optional(count(0)),
       maxAge: z.optional(
-        settingValue('a duration such as 30d, or "never"', (value) => (value === "never" ? null : days(value))),
+        settingValue(
+          'a duration such as 30d, or "never"',
+          (value) => (value === "never" ? null : days(value)),
+          or("never", DAYS),
+        ),
       ),
       onSuccess: z.optional(choice(["keep_latest", "by_rules"])),
       onFailure: z.optional(choice(["keep_all_recent", "by_rules"])),
@@ -327,41 +406,47 @@ export const configSchema = z.strictObject({
     settingValue(
       'prices by provider:model, such as { "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 } }',
       prices,
+      {
+        type: "object",
+        propertyNames: { pattern: MODEL.source },
+        additionalProperties: keys({ input: PRICE, cached: PRICE, cacheWrite: PRICE, output: PRICE }, [
+          "input",
+          "output",
+        ]),
+      },
     ),
   ),
   budget: z.optional(
     z.strictObject({
       maxTokens: z.optional(
-        settingValue('a number from 1, or "none"', (value) => (value === "none" ? null : whole(value, 1))),
+        settingValue(
+          'a number from 1, or "none"',
+          (value) => (value === "none" ? null : whole(value, 1)),
+          or("none", { type: "integer", minimum: 1 }),
+        ),
       ),
-      assumedTokens: z.optional(settingValue("a number from 1", (value) => whole(value, 1))),
+      assumedTokens: z.optional(
+        settingValue("a number from 1", (value) => whole(value, 1), { type: "integer", minimum: 1 }),
+      ),
       maxCost: z.optional(
-        settingValue('US dollars such as 2.50, or "none"', (value) => (value === "none" ? null : money(value))),
+        settingValue(
+          'US dollars such as 2.50, or "none"',
+          (value) => (value === "none" ? null : money(value)),
+          or("none", MONEY),
+        ),
       ),
       maxTime: z.optional(
-        settingValue('a duration such as 2h, or "none"', (value) => (value === "none" ? null : milliseconds(value))),
+        settingValue(
+          'a duration such as 2h, or "none"',
+          (value) => (value === "none" ? null : milliseconds(value)),
+          or("none", DURATION),
+        ),
       ),
     }),
   ),
 });
 
 export type FileConfig = z.output<typeof configSchema>;
-
-function commands(value: unknown): readonly string[] | undefined {
-  const all = Array.isArray(value) ? value : [value];
-  const texts = all.flatMap((one) => nonEmpty(one) ?? []);
-  return texts.length === all.length && texts.length > 0 ? texts : undefined;
-}
-
-/** An empty list is a choice: no set-up. */
-function commandsOrNone(value: unknown): readonly string[] | undefined {
-  return Array.isArray(value) && value.length === 0 ? [] : commands(value);
-}
-
-function copyPatterns(value: unknown): readonly string[] | undefined {
-  const patterns = commandsOrNone(value);
-  return patterns?.every(isCopyPattern) === true ? patterns : undefined;
-}
 
 function keepShape() {
   const keep = z.optional(keepRule());
@@ -370,12 +455,16 @@ function keepShape() {
 }
 
 function keepRule() {
-  return settingValue('how many to keep: a number, "all", or { keep: 5, per: stage }', (value) => {
-    if (typeof value !== "object" || value === null) return ruleOf(value, "run");
-    const extra = Object.keys(value).find((key) => key !== "keep" && key !== "per");
-    if (extra !== undefined || !("keep" in value)) return undefined;
-    return ruleOf(value.keep, "per" in value ? value.per : "run");
-  });
+  return settingValue(
+    'how many to keep: a number, "all", or { keep: 5, per: stage }',
+    (value) => {
+      if (typeof value !== "object" || value === null) return ruleOf(value, "run");
+      const extra = Object.keys(value).find((key) => key !== "keep" && key !== "per");
+      if (extra !== undefined || !("keep" in value)) return undefined;
+      return ruleOf(value.keep, "per" in value ? value.per : "run");
+    },
+    { anyOf: [...KEEP.anyOf, keys({ keep: KEEP, per: { enum: ["run", "stage"] } }, ["keep"])] },
+  );
 }
 
 function ruleOf(keep: unknown, per: unknown): KeepRule | undefined {
@@ -394,10 +483,14 @@ function file() {
 
 function percent() {
   return z.optional(
-    settingValue("a score from 0 to 100", (value) => {
-      const score = whole(value, 0);
-      return score !== undefined && score <= 100 ? score : undefined;
-    }),
+    settingValue(
+      "a score from 0 to 100",
+      (value) => {
+        const score = whole(value, 0);
+        return score !== undefined && score <= 100 ? score : undefined;
+      },
+      between(0, 100),
+    ),
   );
 }
 
@@ -417,29 +510,6 @@ function prices(value: unknown): PriceTable | undefined {
 function isPrice(value: unknown): value is number {
   return typeof value === "number" && Number.isFinite(value) && value >= 0 && value <= 1_000_000;
 }
-
-function words(value: unknown): readonly string[] | undefined {
-  if (!Array.isArray(value) || value.length === 0) return undefined;
-  const texts = value.filter((word): word is string => typeof word === "string" && /^[\w.-]+$/.test(word));
-  return texts.length === value.length ? texts : undefined;
-}
-
-function hostName(value: unknown): string | undefined {
-  return typeof value === "string" && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(value)
-    ? value.toLowerCase()
-    : undefined;
-}
-
-function size(value: unknown): number | undefined {
-  return typeof value === "string" || typeof value === "number" ? parseSize(value) : undefined;
-}
-
-function days(value: unknown): number | undefined {
-  const parsed = typeof value === "string" ? parseDuration(value) : undefined;
-  return parsed === undefined ? undefined : parsed / DAY;
-}
-
-const DAY = 86_400_000;
 
 function atLeastOrNone(least: number) {
   return settingValue(`a number from ${least}, or "none"`, (value) => (value === "none" ? null : whole(value, least)), {
