@@ -79,17 +79,19 @@ describe("no agent continues alone", () => {
       // The other child is the agent's shell.
       const shell = Number(readFileSync(at("helper"), "utf8"));
       const isDog = ({ pid, parent }: ProcessEntry) => parent === started.child.pid && pid !== shell;
-      const dogs = () => readProcessTable()?.live.filter(isDog);
-      await until(() => dogs()?.length === 1);
-      const [dog] = dogs() ?? [];
-      if (!isSeen) process.kill(dog?.pid ?? 0, "SIGSTOP");
+      let dogs: readonly ProcessEntry[] = [];
+      await until(() => (dogs = readProcessTable()?.live.filter(isDog) ?? []).length === 1);
+      const [dog] = dogs;
+      if (dog === undefined) throw new Error("there is no watchdog");
+      if (!isSeen) process.kill(dog.pid, "SIGSTOP");
       await writeFile(at("start"), "");
       await until(() => written("writer"));
       const writer = Number(readFileSync(at("writer"), "utf8"));
       onTestFinished(() => void execFileSync("sh", ["-c", `kill -9 ${writer} 2>/dev/null || :`]));
       const records = join(place.clone, ".git/holdfast/alive");
       if (isSeen) await until(() => readProcessRecords(records).some(({ pid }) => pid === writer));
-      for (const pid of [dog?.pid ?? 0, started.child.pid ?? 0]) process.kill(pid, "SIGKILL");
+      process.kill(dog.pid, "SIGKILL");
+      started.child.kill("SIGKILL");
       await writeFile(at("go"), "");
       await started.ended;
       await until(() => readProcess(writer)?.parent === 1);
