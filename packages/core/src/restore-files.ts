@@ -294,6 +294,25 @@ export function finished(target: Checkpoint, tree: string): NewEntry {
   return { kind: "restore.finished", body: { target: target.id, tree } };
 }
 
+/**
+ * Creates the run's worktree again, with the files of its newest checkpoint. Announced as a restore, so that after a kill missing files do
+ * not look like edits; the same call then completes it.
+ */
+export async function rebuildWorktree(params: {
+  readonly adapters: CoreAdapters;
+  readonly workspaces: Workspaces;
+  readonly run: RunSummary;
+  readonly checkpoint: Checkpoint;
+  readonly lease: Lease;
+}): Promise<Workspace> {
+  const { adapters, workspaces, run, checkpoint, lease } = params;
+  await adapters.store.commit({ lease, entries: [started(checkpoint)] });
+  const workspace = await makeWorktree(params);
+  const tree = await placeFiles({ adapters, workspaces, workspace, run: run.id, target: checkpoint, fresh: false });
+  await adapters.store.commit({ lease, entries: [finished(checkpoint, tree)] });
+  return workspace;
+}
+
 async function makeWorktree(params: {
   readonly adapters: CoreAdapters;
   readonly workspaces: Workspaces;

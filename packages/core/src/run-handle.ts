@@ -20,6 +20,7 @@ import {
   changedSince,
   planRestore,
 } from "./restore.ts";
+import { rebuildWorktree } from "./restore-files.ts";
 import { refuseRemoved } from "./remove-run.ts";
 import type { RollbackChoice } from "./rollback.ts";
 import { type Run, type RunSummary, isEnded, parseAddress } from "./run.ts";
@@ -270,6 +271,31 @@ export class RunHandle<V extends object = JsonObject> implements AsyncDisposable
     return await this.#workspace;
   }
 
+  /**
+   * The path of the run's own worktree if it is gone and `rebuildWorktree` can create it again; null otherwise. The path of an imported run
+   * comes from another machine, so only a resume chooses a place for it.
+   */
+  async lostWorktree(): Promise<string | null> {
+    const { store, workspaces } = this.#adapters;
+    if (workspaces === null || WORKTREE in this.#run.labels || (await this.workspace()) !== undefined) return null;
+    this.#workspace = undefined;
+    const [imported] = await store.listCheckpoints({ run: this.id, trigger: "import", limit: 1 });
+    const isImported = imported !== undefined || "import" in this.#run.labels;
+    return isImported ? null : ((await store.latest(this.id))?.planes.files?.worktree ?? null);
+  }
+
+  /** Creates the worktree that `lostWorktree` names, with the files of the newest checkpoint. After a kill the same call completes it. */
+  async rebuildWorktree(): Promise<Workspace> {
+    const { store, workspaces } = this.#adapters;
+    const checkpoint = await store.latest(this.id);
+    if (workspaces === null || checkpoint === undefined || (await this.lostWorktree()) === null)
+      throw new HoldfastError({ code: "USAGE", message: `Run ${this.id} has no worktree that could be created again` });
+    const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
+    const run = await this.summary();
+    this.#workspace = undefined;
+    return await rebuildWorktree({ adapters: this.#adapters, workspaces, run, checkpoint, lease });
+  }
+
   /** The process that may write the run, and whether it is alive. The next writer ignores a dead holder. */
   async holder(): Promise<{ readonly lease: Lease; readonly alive: OwnerLiveness } | undefined> {
     const lease = await this.#adapters.store.getLease(this.id);
@@ -318,13 +344,16 @@ export class RunHandle<V extends object = JsonObject> implements AsyncDisposable
     const label = this.#run.labels[WORKTREE];
     const files = (await this.#adapters.store.latest(this.id))?.planes.files ?? null;
     if (label === NO_WORKTREE || (files === null && label === undefined)) return undefined;
+    const isOwn = (await this.lostWorktree()) !== null;
     throw new HoldfastError({
       code: "WORKSPACE_MISSING",
       message: `The worktree of run ${this.id} is not there any more${files === null ? "" : `: ${files.worktree}`}`,
       hint:
         files === null
           ? "Start another run in the worktree you are in with `holdfast checkpoint --run NAME`."
-          : `Its files are safe: \`holdfast fork ${this.id}@latest\` brings them back in a worktree of their own.`,
+          : isOwn
+            ? `Its files are safe: \`holdfast restore ${this.id}@latest\` creates it again.`
+            : `Its files are safe: \`holdfast fork ${this.id}@latest\` brings them back in a worktree of their own.`,
       data: { run: this.id },
     });
   }

@@ -53,6 +53,8 @@ export interface Workspaces {
    */
   remove(params: { readonly run: string; readonly force?: boolean }): Promise<void>;
 
+  /** The content of the run's worktree that no checkpoint holds; null: the run has none. */
+  inspectWorktree(run: string): Promise<WorktreeContent | null>;
   /**
    * What a run has in the repository, and what of it would be lost with it. Of its newest checkpoint: `branch` (full name) and `head`.
    * Changes nothing.
@@ -271,6 +273,21 @@ export interface SnapshotParams {
 }
 
 /** What a run has in a repository. */
+export interface WorktreeContent {
+  readonly path: string;
+  readonly exists: boolean;
+  /** Only git's entry is left: the directory was removed. */
+  readonly isGone: boolean;
+  /** Its files are not all written yet. */
+  readonly unfinished: boolean;
+  /** Ignored files and directories; a directory ends with a slash, and its content is not listed. */
+  readonly ignored: readonly string[];
+  /** Submodules and other nested repositories. */
+  readonly nested: readonly string[];
+  readonly operation: string | null;
+  readonly locked: boolean;
+}
+
 export interface RunRemains {
   readonly worktree: string | null;
   readonly sideWorktrees: readonly string[];

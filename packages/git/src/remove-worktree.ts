@@ -1,7 +1,9 @@
 // Removes a run's worktree, after checking that nothing in it would be lost.
 
-import { readdir, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { readdir, rename, rm, rmdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { WorktreeContent } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { findOperation } from "./branch-refs.ts";
@@ -11,7 +13,7 @@ import { quotePath, splitRecords } from "./paths.ts";
 import { matchesEntry } from "./plan-restore.ts";
 import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
 import { type Repository, disableFilters, worktreeGit } from "./repository.ts";
-import { type WorktreeRecord, findWorktree } from "./worktrees.ts";
+import { type WorktreeRecord, defaultWorktreePath, findWorktree } from "./worktrees.ts";
 
 /** Content of a worktree that exists nowhere else. */
 export interface WorktreeLosses {
@@ -35,6 +37,20 @@ export async function removeWorktree(repository: Repository, params: { run: stri
     if (!forced && Object.values(losses).some(isLoss)) throw refusal(record, losses);
   }
   await deleteWorktree(repository, record);
+  // Ours, and empty after the last worktree. A directory that the user configured stays.
+  if (record.path === defaultWorktreePath(repository, params.run))
+    await rmdir(dirname(record.path)).catch(() => undefined);
+}
+
+/** What a worktree holds besides files that a checkpoint can hold; null: the run has none. Changes nothing. */
+export async function inspectWorktree(repository: Repository, run: string): Promise<WorktreeContent | null> {
+  const record = await findWorktree(repository, run);
+  if (record === undefined) return null;
+  const { path, exists, unfinished } = record;
+  const { ignored, nested, operation, locked } = await findLosses(repository, record);
+  // Without its parent directory, the disk with the worktree may only be unplugged.
+  const isGone = !exists && existsSync(dirname(path)) && !existsSync(path);
+  return { path, exists, isGone, unfinished, ignored, nested, operation, locked };
 }
 
 /**

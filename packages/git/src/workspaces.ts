@@ -15,7 +15,7 @@ import { pathBytes, quotePath, splitRecords } from "./paths.ts";
 import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
 import { removeStaleOperations } from "./private-index.ts";
 import { inspectRun, removeRun } from "./remove-run.ts";
-import { removeWorktree } from "./remove-worktree.ts";
+import { inspectWorktree, removeWorktree } from "./remove-worktree.ts";
 import { type Checkout, type Repository, disableFilters, findCheckout, findRepository } from "./repository.ts";
 import { packRun, pinRun, readPackedTexts, unpackRun } from "./run-objects.ts";
 import { createGitSideWorktrees } from "./side-worktrees.ts";
@@ -79,6 +79,7 @@ function workspacesOf(repository: Repository, checkout: Checkout | undefined, ow
       });
     },
     remove: (params) => removeWorktree(repository, params),
+    inspectWorktree: (run) => inspectWorktree(repository, run),
     inspectRun: (params) => inspectRun(repository, params),
     removeRun: (params) => removeRun(repository, params),
     mainCheckout: (runRoot) => readMainCheckout(repository, runRoot, own),

@@ -10,6 +10,13 @@ import {
 import type { AgentLogs } from "@holdfast/core/agent-log";
 import type { Checkpoint, CheckpointSummary, FilesPlane } from "@holdfast/core/checkpoint";
 import { hasDiskSpace } from "@holdfast/core/execute";
+import {
+  type RemovalScope,
+  type RemovedWorktree,
+  type WorktreeRemoval,
+  applyWorktreeRemovals,
+  planWorktreeRemovals,
+} from "@holdfast/core/remove-worktrees";
 import { type GcPlan, type GcReport, applyGc, gcIsDue, planGc } from "@holdfast/core/gc";
 import type { Graph } from "@holdfast/core/graph";
 import type { Json, JsonObject, JsonSafeObject } from "@holdfast/core/json";
@@ -288,6 +295,19 @@ export class Holdfast implements AsyncDisposable {
   /** Runs whose removal was interrupted. No other method lists them. `planRemoval` and `removeRun` complete the removal. */
   async halfRemovedRuns(): Promise<readonly HalfRemovedRun[]> {
     return (await this.#adapters.halfRemoved?.()) ?? [];
+  }
+
+  /** The worktrees of runs that have ended, and why some of them stay. `gc` removes the others. Changes nothing. */
+  async planWorktreeRemovals(scope: RemovalScope): Promise<readonly WorktreeRemoval[]> {
+    checkOptions("planWorktreeRemovals", scope, { run: "text", force: "flag", here: "text" });
+    return await planWorktreeRemovals(this.#adapters, scope);
+  }
+
+  /** Saves the files of these worktrees as checkpoints, where none has them, and removes the worktrees. */
+  async removeWorktrees(plan: readonly WorktreeRemoval[], scope: RemovalScope): Promise<readonly RemovedWorktree[]> {
+    checkArgument("removeWorktrees", "its plan", plan, "list");
+    checkOptions("removeWorktrees", scope, { run: "text", force: "flag", here: "text" });
+    return await applyWorktreeRemovals(this.#adapters, plan, scope);
   }
 
   /**

@@ -34,6 +34,7 @@ export type { FindTarget, FoundRun, FoundRuns } from "./find-run.ts";
 export type { RollbackChoice } from "@holdfast/core/rollback";
 export type { CheckpointPreview } from "@holdfast/core/find-rollback";
 export type { GcPlan, GcReport } from "@holdfast/core/gc";
+export type { RemovalScope, RemovedWorktree, WorktreeRemoval } from "@holdfast/core/remove-worktrees";
 export type { DoctorReport } from "./diagnosis.ts";
 export type { Checkpoint, CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
 export type { JournalEntry } from "@holdfast/core/journal";

@@ -82,7 +82,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   "format schema": [["impl-json"]],
   "format mirror": [["mine", "--to", "crunch-yaml", "--once"]],
   verify: [[]],
-  gc: [[], ["--dry-run"]],
+  gc: [[], ["--dry-run"], ["--force", "--yes"]],
   doctor: [[]],
   agents: [[], ["test", "claude", "--dry-run"]],
   setup: [[], ["--dry-run"], ["--defaults"], ["--defaults", "--dry-run"]],

@@ -85,7 +85,7 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["doctor"],
     ["verify"],
     ["gc --dry-run"],
-    ["gc --yes"],
+    ["gc --yes --force"],
     ["service install --dry-run"],
     ["service install"],
     ["service status"],

@@ -1,5 +1,6 @@
-/** The `gc` command: drops what retention allows and frees its space. */
+/** The `gc` command: drops what retention allows, removes worktrees of runs that have ended, and frees their space. */
 import type { GcPlan, GcReport } from "@holdfast/core/gc";
+import type { RemovedWorktree, WorktreeRemoval } from "@holdfast/core/remove-worktrees";
 import { RETENTION_PRESETS, type RetentionDecision } from "@holdfast/core/retention";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { LayoutCleanupPlan } from "@holdfast/workflows/plugin";
@@ -12,12 +13,13 @@ import { rejectCheckpointAddress } from "../operands.ts";
 import type { Page } from "../output/page.ts";
 import { countText, rangesText } from "../output/quantities.ts";
 import { RUN_COLUMN } from "../output/run-text.ts";
+import { escapeText, hangingIndent } from "../output/text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { usageText } from "./doctor.ts";
 
 export const spec = {
   name: "gc",
-  summary: "free the space of checkpoints that retention does not keep",
+  summary: "free the space of old checkpoints and of worktrees of ended runs",
   details: [
     "Applies the retention rules of holdfast.config.yaml (`holdfast config` shows them): how many checkpoints of each trigger to keep, and for how long. Every dropped checkpoint leaves a tombstone with the time and the reason.",
     `Never dropped: ${neverDroppedText()}.`,
@@ -25,7 +27,9 @@ export const spec = {
     `Age: ${AGE_RULE}. ${DONE_RULE.charAt(0).toUpperCase()}${DONE_RULE.slice(1)}.`,
     "The freed bytes are those of the store. The files of a dropped checkpoint are git objects; git gc removes them.",
     "Files of loops below .aiwg follow the rules of `aiwg:` in the config, here and once a day when a loop starts or resumes. The store keeps its own copy.",
-    "Runs, journals and worktrees stay; `holdfast rm` removes a run with its worktree and branch, and gc completes a removal that was interrupted if no work is lost. A worktree that you removed yourself is created again when its run is resumed.",
+    "The worktree of a run that ended more than a day ago is removed; with RUN, at once. Its files are saved as a checkpoint first, unless the newest one has them. `holdfast restore RUN@latest`, or a resume, creates it again at the same place. The branch stays.",
+    "A worktree stays if removing it would lose something: ignored files other than unchanged copies of `workspace.copy`, what the set-up made, and dependencies, caches and results of builds by their usual names (node_modules, dist); a nested repository; a file that is too large for a checkpoint; an unfinished merge or rebase. --dry-run lists them. --force removes it in spite of ignored files and nested repositories.",
+    "Runs and journals stay; `holdfast rm` removes a run with its worktree and branch, and gc completes a removal that was interrupted if no work is lost. The daily clean-up removes no worktree.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
   consent: "saves",
@@ -37,6 +41,10 @@ export const spec = {
       about: "use these rules instead of the config's: standard, or loops (newest 5 of a run, 30 days)",
       choices: ["standard", "loops"],
     },
+    force: {
+      type: "boolean",
+      about: "also remove worktrees with ignored files or nested repositories that only they have",
+    },
     yes: { type: "boolean", short: "y", about: "do not ask" },
   },
   examples: [
@@ -44,7 +52,7 @@ export const spec = {
     { line: "holdfast gc --yes", about: "drop without asking, in a script" },
     { line: "holdfast gc fix-login --dry-run", about: "check one run only" },
   ],
-  json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "dryRun": true} or {"plan": {...}, "loops": [...], "dryRun": false, "report": {"dropped", "sideWorktrees", "unpinned", "sweep"}}; "removals": [{"run", "reasons"}] is present if a removal was interrupted.',
+  json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "worktrees": [{"run", "path", "kept": why it stays or null, "ignored": [files that only it has], "unsaved"}], "dryRun": true} or {"plan": {...}, "loops": [...], "worktrees": [{..., "removed", "savedAs": "RUN@N" or null}], "dryRun": false, "report": {"dropped", "sideWorktrees", "unpinned", "sweep"}}; "removals": [{"run", "reasons"}] is present if a removal was interrupted.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -56,20 +64,29 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const policy = named === undefined ? {} : { policy: RETENTION_PRESETS[named] };
   const plan = await holdfast.planGc({ ...only, ...policy });
   const loops = await holdfast.formats.planLayoutCleanup(only);
+  const scope = { ...only, force: input.on("force"), here: shell.cwd };
+  const trees = await holdfast.planWorktreeRemovals(scope);
   if (input.on("dry-run")) {
     shell.print({
-      json: () => ({ plan, loops, dryRun: true }),
-      text: (page) => planText(plan, page) + loopsText(loops, page),
+      json: () => ({ plan, loops, worktrees: trees, dryRun: true }),
+      text: (page) => planText(plan, page) + worktreesText(trees, page) + loopsText(loops, page),
     });
     return "done";
   }
-  if (!input.on("yes") && dropsOf(plan).length > 0 && !(await decide(shell, plan))) return "needs_you";
+  const asks = dropsOf(plan).length > 0 || trees.some(({ kept }) => kept === null);
+  if (!input.on("yes") && asks && !(await decide(shell, plan, trees))) return "needs_you";
+  // Before checkpoints are dropped: the checkpoint of a worktree is then the newest, which stays.
+  const worktrees = await shell.finish(holdfast.removeWorktrees(trees, scope), { done: worktreesOutcome });
   const report = await shell.finish(holdfast.applyGc(plan), { done: gcOutcome });
   await shell.finish(holdfast.formats.applyLayoutCleanup(loops), { done: () => null });
   const removals = address === undefined ? await completeRemovals(holdfast) : [];
   shell.print({
-    json: () => ({ plan, loops, dryRun: false, report, ...(removals.length === 0 ? {} : { removals }) }),
-    text: () => gcReportText(report) + loopsReportText(loops) + removals.map(removalText).join(""),
+    json: () => ({ plan, loops, worktrees, dryRun: false, report, ...(removals.length === 0 ? {} : { removals }) }),
+    text: () =>
+      gcReportText(report) +
+      worktreesReportText(worktrees) +
+      loopsReportText(loops) +
+      removals.map(removalText).join(""),
   });
   return "done";
 }
@@ -97,11 +114,15 @@ function removalText({ run: id, reasons }: CompletedRemoval): string {
   return `${id} is half removed and stays: ${reasons.join("; ")}.\n`;
 }
 
-async function decide(shell: Shell, plan: GcPlan): Promise<boolean> {
-  shell.notify(planText(plan, shell.talk));
-  const count = dropsOf(plan).length;
+async function decide(shell: Shell, plan: GcPlan, trees: readonly WorktreeRemoval[]): Promise<boolean> {
+  shell.notify(planText(plan, shell.talk) + worktreesText(trees, shell.talk));
+  const drops = dropsOf(plan).length;
+  const removals = trees.filter(({ kept }) => kept === null).length;
+  const worktrees = countText(removals, "worktree");
   const answer = await shell.confirm(
-    `Drop ${count === 1 ? "1 checkpoint" : `${count} checkpoints`}? This cannot be undone.`,
+    drops === 0
+      ? `Remove ${worktrees}? \`${shell.talk.program} restore\` creates them again.`
+      : `Drop ${countText(drops, "checkpoint")}${removals === 0 ? "" : ` and remove ${worktrees}`}? This cannot be undone.`,
   );
   if (answer === "yes") return true;
   if (answer === "no") {
@@ -112,7 +133,7 @@ async function decide(shell: Shell, plan: GcPlan): Promise<boolean> {
   }
   throw new HoldfastError({
     code: "NEEDS_DECISION",
-    message: "Not a terminal: cannot ask whether checkpoints may be dropped",
+    message: `Not a terminal: cannot ask whether ${drops === 0 ? "worktrees may be removed" : "checkpoints may be dropped"}`,
     hint: "Check with `holdfast gc --dry-run`, then run `holdfast gc --yes`.",
   });
 }
@@ -137,6 +158,37 @@ export function planText(plan: GcPlan, page: Page): string {
   const table = rows.length === 0 ? "" : `${renderTable({ columns, rows }, page)}\n`;
   const usage = plan.usage.length === 0 ? "" : `${usageText(plan.usage, page)}\n`;
   return table + usage + totalText(plan);
+}
+
+/** One line for each worktree, with the reason why it stays; "" if there are none. */
+export function worktreesText(trees: readonly WorktreeRemoval[], page: Page): string {
+  return trees.map(({ run, path, kept, unsaved }) => treeText(run, path, kept, unsaved ? SAVES : "", page)).join("");
+}
+
+const SAVES = ", after its files are saved as a checkpoint";
+
+function treeText(run: string, path: string, kept: string | null, more: string, page: Page): string {
+  const label = kept === null ? "remove" : "keep";
+  const why = kept === null ? `of ${run}${more}` : `of ${run}: ${kept}`;
+  return hangingIndent({ label, labelWidth: "remove".length, text: `${path} ${why}` }, page);
+}
+
+function worktreesReportText(trees: readonly RemovedWorktree[]): string {
+  return trees
+    .map(({ run, path, removed, kept, savedAs }) => {
+      const again = savedAs === null ? "" : ` Its files are in ${savedAs}.`;
+      const text = removed
+        ? `Removed the worktree ${path} of ${run}.${again}`
+        : `Kept the worktree ${path} of ${run}: ${kept ?? "it changed meanwhile"}.`;
+      return `${escapeText(text)}\n`;
+    })
+    .join("");
+}
+
+/** For a user who pressed Ctrl+C during the clean-up. */
+function worktreesOutcome(trees: readonly RemovedWorktree[]): string | null {
+  const removed = trees.filter((tree) => tree.removed);
+  return removed.length === 0 ? null : `${countText(removed.length, "worktree")} removed`;
 }
 
 export function gcReportText(report: GcReport): string {

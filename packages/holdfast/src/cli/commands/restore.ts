@@ -19,13 +19,13 @@ import type { Holdfast } from "../../holdfast.ts";
 import { chooseHunks } from "../choose-hunks.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { importedItems } from "../run-consent.ts";
 import { findRun, inScope, resolveAddress, unknownPath, worktreePaths } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { countText, relativeTime } from "../output/quantities.ts";
 import { type SkippedPath, reasonText, skippedLine, skippedPaths } from "../output/run-text.ts";
 import { escapeText, hangingIndent, truncate } from "../output/text.ts";
 import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
+import { rebuild, setUpAgain, setupText, showRebuild } from "../restored-worktree.ts";
 import { runHeld, waitForRun } from "../run-holder.ts";
 import { undo, undoLine } from "./undo.ts";
 
@@ -40,6 +40,7 @@ export const spec = {
     "The steps are: check the checkpoint, restore files, values and conversation, verify. If a step fails, the restore stops, names the step and leaves everything unchanged.",
     "--only limits the restore to one part. files: the position and the conversation stay. state: position and values go back, files and conversation stay; the run can then repeat or skip work, so prefer the whole checkpoint. conversation: the interrupted agent call continues from its earlier session, files and position stay.",
     "Files that the checkpoint does not include (too large, or in a nested git repository) are not restored; the output lists them. It also lists files that are no longer ignored: they stay, and the next checkpoint includes them. If nothing differs, nothing is written.",
+    "If the run's worktree is gone, because you or `gc` removed it, the restore first creates it again at the same place.",
     "After the files it runs the set-up of the run's worktree (`workspace.setup`) again, if lockfiles, commands or Node differ from the last set-up there. This needs the same consent as a run; without it, the next `resume` asks. If the set-up fails, the restore stays, the command exits with 1, and the next `resume` repeats the set-up. The plan names versions of Node, git and agents that differ from those of the checkpoint.",
     "--undo-effects also undoes the side effects after the checkpoint, newest first, once the restore is complete: see `holdfast help undo`. The plan lists them, and what cannot be undone with its reason. If one of them fails, the command exits with 1; run it again.",
     "--patch shows each change of the files at a terminal and asks whether to apply it, as `git checkout -p` does. Only the chosen parts are restored; a new, deleted or binary file is one part. The position does not change.",
@@ -85,7 +86,7 @@ export const spec = {
     { line: "holdfast restore fix-login@3 -p -- src", about: "choose single changes of one directory" },
     { line: "holdfast restore fix-login@3 --only files", about: "restore the files, and continue where the run is" },
   ],
-  json: '{"plan": {..., "only"}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without, "toolchain" [texts] the programs that differ from those of the checkpoint. After a restore also "setup": {"outcome": "done", "failed" or "skipped", "text"}, or null when the worktree needed no set-up. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back. With --undo-effects also "effects": [as `undo` lists them], and after the restore "undone": [{"key", "outcome": "undone" or "kept", "why"}].',
+  json: '{"plan": {..., "only"}, "lost": [{"path", "why"}], "dryRun": true} or {"plan": {...}, "lost": [...], "dryRun": false, "report": {"undo", "checkpoint", "written", "removed", "steps": [{"step", "outcome", "text"}]}}, "report" null when there was nothing to do. "lost" is what the checkpoint was taken without, "toolchain" [texts] the programs that differ from those of the checkpoint. "rebuilds" is the path of a worktree that is gone and is created again; then the plan of --dry-run is null. After a restore also "setup": {"outcome": "done", "failed" or "skipped", "text"}, or null when the worktree needed no set-up. Restore "undo" to undo. With --smart also "rollback": {"kind": "back", "stay" or "none", "chosen", "why", "cause": {"kind", "why"}, "rejected": [{"sequence", "kind", "why"}]}; "plan" is null unless it goes back. With --undo-effects also "effects": [as `undo` lists them], and after the restore "undone": [{"key", "outcome": "undone" or "kept", "why"}].',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -97,6 +98,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const { target, rollback } = found;
   const handle = await holdfast.run(target.run);
   if (!dryRun) await waitForRun(shell, handle);
+  const rebuilds = only === "state" || only === "conversation" ? null : await handle.lostWorktree();
+  if (rebuilds !== null && dryRun) return showRebuild(shell, target, rebuilds);
+  if (rebuilds !== null && !(await rebuild(shell, handle, rebuilds, input.on("yes")))) return "needs_you";
   const plan = await withSteps(shell, () => planOf(shell, holdfast, { handle, target, typed: input.paths, only }));
   const [{ planes }, summary] = await Promise.all([handle.get(target.sequence), handle.summary()]);
   if (input.on("patch")) return await restoreHunks(shell, holdfast, handle, plan);
@@ -104,6 +108,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const effects = input.on("undo-effects") ? await holdfast.effects(target.run, { after: target }) : undefined;
   const shown = {
     plan,
+    ...(rebuilds === null ? {} : { rebuilds }),
     lost: lostWith(plan, planes.files),
     toolchain,
     ...(rollback === undefined ? {} : { rollback }),
@@ -119,8 +124,12 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const moves = plan.paths === null && target.sequence !== summary.latest?.sequence;
   const isSame = (plan.files?.changes ?? []).length === 0 && !moves && summary.unfinishedRestore === null;
   if (isSame && (effects ?? []).every(({ can }) => !can)) {
-    shell.print({ json: () => ({ ...shown, dryRun, report: null }), text: () => nothingText(plan) });
-    return "done";
+    const setup = rebuilds === null ? null : await setUpAgain(shell, holdfast, plan);
+    shell.print({
+      json: () => ({ ...shown, dryRun, report: null, ...(rebuilds === null ? {} : { setup }) }),
+      text: (page) => nothingText(plan) + setupText(setup, page),
+    });
+    return setup?.outcome === "failed" ? "failed" : "done";
   }
   if (!input.on("yes") && !(await decide(shell, shown))) return "needs_you";
   const report = isSame ? null : await withSteps(shell, () => apply(shell, handle, plan));
@@ -137,51 +146,6 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   const isKept = (undone ?? []).some(({ outcome }) => outcome === "kept");
   return isKept || setup?.outcome === "failed" ? "failed" : "done";
-}
-
-interface RestoredSetup {
-  readonly outcome: "done" | "failed" | "skipped";
-  readonly text: string;
-}
-
-/** Sets the restored worktree up again, if it needs that and the user has consented to it as for a run. */
-async function setUpAgain(shell: Shell, holdfast: Holdfast, plan: RunRestorePlan): Promise<RestoredSetup | null> {
-  const { run } = plan;
-  if (plan.files === null || !(await holdfast.work.isSetUp(run))) return null;
-  const { setup, copy } = (await shell.consent.stated()).settings.workspace;
-  if ((setup ?? []).length + copy.length === 0) return null;
-  const later = `${shell.talk.program} resume ${run}`;
-  const allowed = (await shell.config()).settings.workspace;
-  const isAllowed = JSON.stringify([setup, copy]) === JSON.stringify([allowed.setup, allowed.copy]);
-  const imported = await importedItems(holdfast, { run });
-  if (!isAllowed || !imported.every((item) => shell.consent.isTrusted(item)))
-    return {
-      outcome: "skipped",
-      text: `The worktree was not set up: that needs your consent, which \`${later}\` asks for.`,
-    };
-  const listen = ({ text, output = [] }: { readonly text: string; readonly output?: readonly string[] }): void =>
-    shell.notify([text, ...output.map((line) => `  | ${line}`)].map((line) => escapeText(line)).join("\n"));
-  const again = `\`${later}\` repeats it.`;
-  try {
-    const work = holdfast.work.setUpRestored(run, { signal: shell.signal, listen });
-    const outcome = await shell.finish(work, {
-      done: (value) => (value === null ? null : value.text),
-      failed: () => Promise.resolve(`the set-up of the worktree did not finish; ${again}`),
-    });
-    if (outcome === null) return null;
-    const { kind, text } = outcome;
-    return { outcome: kind, text: kind === "failed" ? `${text}. ${again}` : text };
-  } catch (error) {
-    // The process that holds the run sets the worktree up before it works there.
-    if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
-    return { outcome: "skipped", text: `The worktree was not set up: another process continues ${run}.` };
-  }
-}
-
-function setupText(setup: RestoredSetup | null, page: Page): string {
-  if (setup === null) return "";
-  const { mark, style } = STEP_MARKS[setup.outcome];
-  return `${paint(page, style, mark)} ${escapeText(setup.text)}\n`;
 }
 
 /** Checks the flags before the user answers anything. Without paths, all files are meant. */

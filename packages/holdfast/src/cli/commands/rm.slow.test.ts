@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
@@ -57,6 +57,18 @@ async function commitAll(): Promise<void> {
   await journey.git("commit", "-qm", "app");
 }
 
+const LOOP = [
+  "run",
+  "--workflow",
+  "ralph",
+  "--task",
+  "add a line",
+  "--until",
+  "grep -q x app.txt",
+  "-a",
+  "command:echo x >> app.txt",
+];
+
 /** Everything in git that a run can leave. */
 async function remains(): Promise<string> {
   const outputs = await Promise.all(
@@ -72,18 +84,7 @@ test("a whole run: refused while it has not ended or is unmerged; removed with w
   expect(await journey.fails(4, "rm", "r")).toContain("r is not removed: it has not ended");
   await journey.run("rm", "r", "--force");
   const before = await remains();
-  const loop = [
-    "run",
-    "--workflow",
-    "ralph",
-    "--task",
-    "add a line",
-    "--until",
-    "grep -q x app.txt",
-    "-a",
-    "command:echo x >> app.txt",
-  ];
-  expect((await journey.run(...loop)).status).toBe(0);
+  expect((await journey.run(...LOOP)).status).toBe(0);
   const [{ id }] = (await journey.json("list")).runs;
   expect(await journey.fails(4, "rm", id)).toContain("its branch has 1 unmerged commit");
   expect((await journey.run("rm", "--done")).stdout).toBe(
@@ -104,7 +105,7 @@ test("a whole run: refused while it has not ended or is unmerged; removed with w
     expect(await journey.fails(3, command, id)).toContain(`Run ${id} was removed on`);
   expect((await journey.run("verify")).status).toBe(0);
   // The same work is a new run with another id.
-  expect((await journey.run(...loop)).status).toBe(0);
+  expect((await journey.run(...LOOP)).status).toBe(0);
   expect((await journey.json("list")).runs).toMatchObject([{ status: { kind: "done" } }]);
   expect((await journey.json("list")).runs[0].id).not.toBe(id);
 });
@@ -286,3 +287,73 @@ test("killed at any operation, the run is listed, new work is safe, and the same
   }
   expect((await journey.run("verify")).status).toBe(0);
 });
+
+test("gc saves and removes the worktree of an ended run, restore creates it again; a kill loses nothing", async () => {
+  await commitAll();
+  await journey.write(".gitignore", "*.log\n.env\n");
+  await journey.git("commit", "-qam", "ignore");
+  expect((await journey.run(...LOOP)).status).toBe(0);
+  const [{ id }] = (await journey.json("list")).runs;
+  const tree = join(`${journey.repository()}-worktrees`, id);
+  const listed = async () => JSON.stringify(await journey.git("worktree", "list", "--porcelain"));
+  const edit = async (text: string) => {
+    await writeFile(join(tree, "new.txt"), text);
+    await writeFile(join(tree, "app.txt"), `${text}, too`);
+  };
+  const files = async () => [
+    await readFile(join(tree, "new.txt"), "utf8"),
+    await readFile(join(tree, "app.txt"), "utf8"),
+  ];
+
+  await edit("mine");
+  await writeFile(join(tree, ".env"), "only here");
+  expect((await journey.json("gc", "--dry-run")).worktrees).toEqual([]);
+  expect(await journey.json("gc", id, "--dry-run")).toMatchObject({
+    worktrees: [
+      {
+        run: id,
+        path: tree,
+        kept: "it has ignored files that no set-up makes: .env",
+        ignored: [".env"],
+        unsaved: true,
+      },
+    ],
+  });
+  expect((await journey.run("gc", id, "--yes")).stdout).toContain(`Kept the worktree ${tree} of ${id}: it has ignored`);
+  expect(await journey.fails(4, "gc", id, "--force")).toContain("cannot ask whether worktrees may be removed");
+  expect(await files()).toEqual(["mine", "mine, too"]);
+  await rm(join(tree, ".env"));
+  const inside = await journey.runIn(`../${basename(journey.repository())}-worktrees/${id}`, ["gc", id, "--yes"]);
+  expect(inside.stdout).toContain("you are in it");
+
+  const operations = await runKilled(["gc", id, "--yes"], 0);
+  expect([existsSync(dirname(tree)), (await listed()).includes(tree)]).toEqual([false, false]);
+  expect((await journey.run("restore", `${id}@latest`, "--dry-run")).stdout).toBe(
+    `Would create the worktree ${tree} again, with the files of the newest checkpoint, and then restore ${(await newest(id)).id}.\n`,
+  );
+  expect(await journey.fails(4, "restore", `${id}@latest`)).toContain("may be created again");
+  expect((await journey.run("restore", `${id}@latest`, "--yes")).status).toBe(0);
+  expect(await files()).toEqual(["mine", "mine, too"]);
+
+  const kills = operations.map((operation, at) => ({ name: `${at + 1} ${operation}`, at: at + 1 }));
+  for (const { name, at } of sampleBySeed(kills, 3, "gc")) {
+    await edit(name);
+    await runKilled(["gc", id, "--yes"], at);
+    expect([name, (await journey.run("gc", id, "--yes")).status]).toEqual([name, 0]);
+    expect([name, existsSync(tree), (await listed()).includes(tree)]).toEqual([name, false, false]);
+    await runKilled(["restore", `${id}@latest`, "--yes"], at);
+    const restored = await journey.run("restore", `${id}@latest`, "--yes");
+    expect([name, restored.status, await files()], restored.stderr).toEqual([name, 0, [name, `${name}, too`]]);
+  }
+  expect((await journey.json("show", id)).run).toMatchObject({ status: { kind: "done" } });
+  // A fork needs no worktree of its source, and a resume creates it again.
+  await journey.json("gc", id, "--yes");
+  expect((await journey.run("fork", `${id}@latest`, "--as", "fork")).status).toBe(0);
+  expect((await journey.run("resume", `${id}@latest`, "--force")).status).toBe(0);
+  expect(existsSync(join(tree, "new.txt"))).toBe(true);
+  expect((await journey.run("verify")).status).toBe(0);
+});
+
+async function newest(run: string): Promise<{ readonly id: string }> {
+  return (await journey.json("list", run)).checkpoints[0];
+}
