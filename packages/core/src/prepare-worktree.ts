@@ -60,6 +60,7 @@ export async function prepareWorktree(execution: StageExecution, workspace: Work
     const host: SetupHost = {
       adapters,
       run: run.id,
+      onBranch: isOwn,
       stageAttempt: attempt.number,
       mark: mark + STEP,
       signal: halt.signal,
@@ -114,6 +115,7 @@ export async function setUpRestored(params: {
     {
       adapters,
       run: run.id,
+      onBranch: true,
       stageAttempt: number,
       mark: `${runMark(adapters, run.id)}/${number}/${STEP}`,
       signal,
@@ -137,8 +139,10 @@ export async function setUpRestored(params: {
 
 /** What a set-up needs of the process that runs it. */
 interface SetupHost {
-  readonly adapters: Pick<Adapters, "commands" | "logs" | "outputs" | "projectRoot">;
+  readonly adapters: Pick<Adapters, "branches" | "commands" | "logs" | "outputs" | "projectRoot">;
   readonly run: string;
+  /** Whether the worktree is on the run's branch. A side worktree has a detached HEAD. */
+  readonly onBranch: boolean;
   readonly stageAttempt: number;
   /** Mark of the processes that it starts. */
   readonly mark: string;
@@ -200,6 +204,7 @@ async function runCommands(
   // Without this record, a process that resumes after a kill would take half-made directories for the repository's own.
   writeRecord(file, { ...kept, facts: null });
   host.tell({ kind: "step_started", step: STEP, title: "setting up the worktree" });
+  const untouched = await trackedChanges(host, root);
   for (const command of commands) {
     const failure = await runCommand(host, root, command);
     if (failure !== null) return failure;
@@ -211,12 +216,31 @@ async function runCommands(
   writeRecord(file, { ...kept, facts: readFacts(root, commands), made });
   const again = why.length === 0 ? "" : ` again (${why.join("; ")})`;
   await host.note(`Set up the worktree${again}: ${commands.join(" && ")}`);
+  const changes = await trackedChanges(host, root);
+  const changed = [...new Set([...changes, ...untouched].map(([path]) => path))].filter(
+    (path) => changes.get(path) !== untouched.get(path),
+  );
+  if (changed.length > 0)
+    await host.note(
+      `Set-up changed ${changed.join(", ")}, which git tracks: commits of this run would contain that. Use commands that only install, such as npm ci.`,
+    );
   if (shown.length > 0)
     await host.note(
       `Set-up made ${shown.join(", ")}, which git does not ignore: commits of this run would contain it. Add it to .gitignore.`,
     );
   host.tell({ kind: "step_finished", step: STEP, replayed: false });
   return null;
+}
+
+/** Files that git tracks and that differ from HEAD, with what they are now. */
+async function trackedChanges(
+  { adapters, onBranch }: SetupHost,
+  root: string,
+): Promise<ReadonlyMap<string, string | null>> {
+  if (!onBranch) return new Map();
+  const branch = await adapters.branches.of(root);
+  const files = await branch.changedSince({ from: await branch.head(), exclude: [] });
+  return new Map(files.flatMap(({ path, status, digest }) => (status === "added" ? [] : [[path, digest] as const])));
 }
 
 const STEP = "set-up";

@@ -135,7 +135,10 @@ export const runSpec = {
       type: "boolean",
       about: "start a new run although the run of this work has ended, or the issue is closed",
     },
-    "dry-run": { type: "boolean", about: "look for mistakes and show what would be done, and do nothing" },
+    "dry-run": {
+      type: "boolean",
+      about: "look for mistakes and show what would be done; it fetches, and changes nothing else",
+    },
     backend: { type: "text", value: "MODEL", about: "", instead: "--impl-model" },
     "max-iter": { type: "text", value: "N", about: "", instead: "--max-iterations" },
     "enable-review": { type: "boolean", about: "", instead: "--review" },

@@ -96,7 +96,7 @@ test("a failing set-up and a gate that fails on the base are shown before any ag
   const at = beside(place);
   const lines = Array.from({ length: 40 }, (_, line) => `line ${line + 1}`).join("\\n");
   await configure(place, {
-    setup: [`printf '${lines}\\n'; test -e ${at("fixed")}`],
+    setup: [`echo more >> README.md; printf '${lines}\\n'; test -e ${at("fixed")}`],
     gate: "echo the tests are broken; exit 3",
   });
   const agent = await place.agent([GOOD]);
@@ -111,6 +111,7 @@ test("a failing set-up and a gate that fails on the base are shown before any ag
   writeFileSync(at("fixed"), "");
   const asked = await place.run("resume", ID);
   expect([asked.status, asked.stdout]).toEqual([4, expect.stringContaining("            | the tests are broken\n")]);
+  expect(asked.stdout).toContain("Set-up changed README.md, which git tracks: commits of this run would contain that.");
   expect(asked.stdout + asked.stderr).toContain("The gate fails on main, before any change.");
   // Asked again: the result is recorded, and neither set-up nor gate runs a second time.
   const again = await place.run("resume", ID);
