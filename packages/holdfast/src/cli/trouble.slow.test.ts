@@ -262,7 +262,7 @@ describe("a signal", () => {
   }
 
   test("before any work", async () => {
-    expect(await interrupted("rev-parse", "SIGINT", "checkpoint", "--run", "r")).toEqual({
+    expect(await interrupted("--version", "SIGINT", "checkpoint", "--run", "r")).toEqual({
       status: 130,
       output: "Interrupted; nothing was changed.\n",
     });
