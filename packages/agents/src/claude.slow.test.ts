@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -53,6 +53,12 @@ describe("claude", () => {
    */
   const STREAMED = /^(?=.*"text_delta")(?=.*"parent_tool_use_id":null)/;
 
+  function transcripts(env: AgentTask["env"]): string {
+    const folder = join(env["CLAUDE_CONFIG_DIR"] ?? "", "projects");
+    const names = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".jsonl"));
+    return names.map((name) => readFileSync(join(folder, name), "utf8")).join("");
+  }
+
   function tokensOf({ usage }: AgentOutcome): Pick<AgentUsage, "inputTokens" | "outputTokens"> {
     return { inputTokens: usage.inputTokens, outputTokens: usage.outputTokens };
   }
@@ -67,7 +73,7 @@ describe("claude", () => {
     real(
       "in the middle of a tool call: none of its processes continue, the same session finishes, every token is counted",
       async ({ onTestFinished }) => {
-        const { cwd, server, start, run } = await open({ rules: [] }, onTestFinished);
+        const { cwd, env, server, start, run } = await open({ rules: [] }, onTestFinished);
         server.play({
           rules: [
             {
@@ -82,6 +88,8 @@ describe("claude", () => {
         });
         const killed = start({ prompt: "begin" });
         await appears({ cwd }, "up");
+        // Claude Code writes the call to its transcript a little later than it starts the tool.
+        await expect.poll(() => transcripts(env).includes("sleep 300"), { timeout: 60_000 }).toBe(true);
         expect(processesOf(killed.task.mark).length).toBeGreaterThan(1);
         killAgent(killed.task.mark);
         const first = await killed.outcome;
