@@ -60,7 +60,6 @@ export async function prepareWorktree(execution: StageExecution, workspace: Work
     const host: SetupHost = {
       adapters,
       run: run.id,
-      onBranch: isOwn,
       stageAttempt: attempt.number,
       mark: mark + STEP,
       signal: halt.signal,
@@ -115,7 +114,6 @@ export async function setUpRestored(params: {
     {
       adapters,
       run: run.id,
-      onBranch: true,
       stageAttempt: number,
       mark: `${runMark(adapters, run.id)}/${number}/${STEP}`,
       signal,
@@ -141,8 +139,6 @@ export async function setUpRestored(params: {
 interface SetupHost {
   readonly adapters: Pick<Adapters, "branches" | "commands" | "logs" | "outputs" | "projectRoot">;
   readonly run: string;
-  /** Whether the worktree is on the run's branch. A side worktree has a detached HEAD. */
-  readonly onBranch: boolean;
   readonly stageAttempt: number;
   /** Mark of the processes that it starts. */
   readonly mark: string;
@@ -232,13 +228,10 @@ async function runCommands(
   return null;
 }
 
-/** Files that git tracks and that differ from HEAD, with what they are now. */
-async function trackedChanges(
-  { adapters, onBranch }: SetupHost,
-  root: string,
-): Promise<ReadonlyMap<string, string | null>> {
-  if (!onBranch) return new Map();
-  const branch = await adapters.branches.of(root);
+/** Files that git tracks and that differ from HEAD, with what they are now. Only for a report: empty if HEAD is detached, as in side worktrees. */
+async function trackedChanges({ adapters }: SetupHost, root: string): Promise<ReadonlyMap<string, string | null>> {
+  const branch = await adapters.branches.of(root).catch(() => null);
+  if (branch === null) return new Map();
   const files = await branch.changedSince({ from: await branch.head(), exclude: [] });
   return new Map(files.flatMap(({ path, status, digest }) => (status === "added" ? [] : [[path, digest] as const])));
 }
