@@ -23,6 +23,8 @@ def fold(name):
 
 class FoldingDisk(fuse.Operations):
     use_ns = True
+    # A deleted file is used by its handle alone. Otherwise the kernel could not write back its mapped pages, and the next sync would fail.
+    flag_nullpath_ok = 1
 
     def __init__(self, backing, decomposed):
         self.backing = backing
@@ -63,7 +65,7 @@ class FoldingDisk(fuse.Operations):
         }
 
     def readdir(self, path, fh):
-        return [".", ".."] + list(self.names(self.real(path)).values())
+        return [".", ".."] + ([] if path is None else list(self.names(self.real(path)).values()))
 
     def readlink(self, path):
         return os.readlink(self.real(path))
