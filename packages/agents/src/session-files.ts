@@ -1,12 +1,12 @@
 // Reads and writes the session files of agents, and finds a completed turn in them.
 
-import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { AgentSessions } from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, isRecord } from "@holdfast/core/json";
 import { createMasking } from "@holdfast/core/mask";
 import { HoldfastError } from "@holdfast/platform/error";
-import { makeDurableDirectory, readRegularFile, writeDurable } from "@holdfast/platform/files";
+import { makeDurableDirectory, readRegularFile, realPath, writeDurable } from "@holdfast/platform/files";
 
 /** The variables of an environment that locate an agent's files. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -151,11 +151,7 @@ export function listNames(folder: string): readonly string[] {
 
 /** Most agents identify worktrees by their real paths. */
 export function realPathOf(path: string): string {
-  try {
-    return realpathSync.native(path);
-  } catch {
-    return path;
-  }
+  return realPath(path) ?? path;
 }
 
 /** Parses a JSON object from a line or a file. Anything else, or an incomplete object, yields an empty record. */

@@ -230,13 +230,13 @@ export async function applyRunRemoval(
 }
 
 function requireUnchanged(planned: RunRemoval, now: RunRemoval): void {
-  const news = findNewLosses(planned, now);
-  if (news.length === 0) return;
+  const found = findNewLosses(planned, now);
+  if (found.length === 0) return;
   throw new HoldfastError({
     code: "CONFLICT",
-    message: `${now.run} is not removed: it changed since the removal was planned (${firstNames(news)})`,
+    message: `${now.run} is not removed: it changed since the removal was planned (${firstNames(found)})`,
     hint: "Check what is new, then run the command again.",
-    data: { run: now.run, found: news.slice(0, 100) },
+    data: { run: now.run, found: found.slice(0, 100) },
   });
 }
 

@@ -1,7 +1,6 @@
 // Removes the worktrees of runs that have ended, after their files are in a checkpoint. `restore`, `resume` and `fork` create them again.
-import { realpathSync } from "node:fs";
-import { sep } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
+import { isInside, realPath } from "@holdfast/platform/files";
 import { type CoreAdapters, WORKTREE, snapshotParams } from "./adapters.ts";
 import type { CheckpointId } from "./checkpoint.ts";
 import { acquireLease } from "./hold-lease.ts";
@@ -78,7 +77,11 @@ async function planRemoval(
   const lease = await adapters.store.getLease(run.id);
   const isHeld = lease !== undefined && adapters.liveness(lease.owner) !== "dead";
   const saved = (await adapters.store.latest(run.id).catch(() => undefined))?.planes.files ?? null;
-  const kept = isHeld ? "a process uses the run" : isBelow(here, path) ? "you are in it" : whyKept(content, files);
+  const kept = isHeld
+    ? "a process uses the run"
+    : isInside(realPath(here) ?? here, realPath(path) ?? path)
+      ? "you are in it"
+      : whyKept(content, files);
   return {
     ...nothing,
     kept: kept ?? (force ? null : whyForce(content, files, ignored)),
@@ -112,21 +115,9 @@ function listed(paths: readonly string[]): string {
 
 const SHOWN = 5;
 
-function isBelow(path: string, root: string): boolean {
-  const real = (name: string): string => {
-    try {
-      return realpathSync.native(name);
-    } catch {
-      return name;
-    }
-  };
-  const [inner, outer] = [real(path), real(root)];
-  return inner === outer || inner.startsWith(outer + sep);
-}
-
 /**
- * Removes the worktrees that the plan does not keep. Each is planned again under the run's lease, saved if a checkpoint lacks its files, and
- * then removed. After a kill its files are in the worktree, in a checkpoint, or in both, and the same command completes the removal.
+ * Removes the worktrees that the plan does not keep. Each is planned again. Under the run's lease it is then saved, if a checkpoint lacks its
+ * files, and removed. After a kill its files are in the worktree, in a checkpoint, or in both, and the same command completes the removal.
  */
 export async function applyWorktreeRemovals(
   adapters: CoreAdapters,

@@ -107,8 +107,9 @@ async function changeRefs(repository: Repository, changes: readonly RefChange[])
 /**
  * Plans how to pin a commit that snapshots of the run are based on, with its history; null if a ref has it already. As
  * long as the run's commits follow each other, it has one such ref. A ref moves only if the new commit or another ref
- * reaches what it named, so no commit is let go of. After a rebase or an amended commit, the run has one more. The commit is synced: a ref that names a
- * lost commit protects nothing, and a moved one would no longer protect what it named before.
+ * reaches what it named, so no commit is let go of. After a rebase or an amended commit, the run has one more. The
+ * commit is synced: a ref that names a lost commit protects nothing, and a moved one would no longer protect what it
+ * named before.
  */
 async function planHead(repository: Repository, run: string, head: string): Promise<RefChange | null> {
   const below = headRef(run, "");

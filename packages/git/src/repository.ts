@@ -17,6 +17,7 @@ import {
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
+import { isInside } from "@holdfast/platform/files";
 import { type Git, checkGitVersion, createGit, gitError } from "@holdfast/platform/git-command";
 import { createFileFacts, fileKey } from "./facts.ts";
 import { EXACT_NAMES, type NameRules, probeNames } from "./folded-names.ts";
@@ -215,10 +216,6 @@ function isOrdinaryConfig(config: string): boolean {
 async function hasBareBetween(cwd: string, above: string): Promise<boolean> {
   for (let folder = cwd; folder !== above; folder = dirname(folder)) if (await hasBareLayout(folder)) return true;
   return false;
-}
-
-function isInside(path: string, folder: string): boolean {
-  return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
 }
 
 /** What decides where a repository is, besides the folders on the way to it. */

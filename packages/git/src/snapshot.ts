@@ -45,6 +45,7 @@ async function syncSnapshot(
 ): Promise<void> {
   const { run, tree, index, head, snapshot, refs } = made;
   const parts = [repository.objectDirectory, run, tree, index, head].join(" ");
+  // Removed first: after a failed sync, only a whole one is believed.
   if (isUnchanged && synced.delete(parts) && (await syncNames(repository, { object: snapshot, refs }))) {
     synced.add(parts);
     return;

@@ -12,6 +12,7 @@ import {
   openSync,
   readSync,
   readdirSync,
+  realpathSync,
   renameSync,
   rmdirSync,
   statSync,
@@ -184,6 +185,20 @@ export function removeDurable(path: string): void {
     if (errorCode(error) !== "ENOENT") throw error;
   }
   syncDirectory(dirname(path));
+}
+
+/** Without symbolic links, and as the file system spells it. null: there is nothing at this path, or it cannot be looked up. */
+export function realPath(path: string): string | null {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return null;
+  }
+}
+
+/** Whether the path is the folder or below it. Both are absolute, without `..` and symbolic links. */
+export function isInside(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
 }
 
 /** Removes a directory that nothing uses any more. One with content, or that cannot be removed, stays: it does no harm. */

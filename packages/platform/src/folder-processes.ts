@@ -1,8 +1,9 @@
 // Processes whose working directory is inside a folder. That is the last trace of a process that nothing else ties to a
 // run. A user's shell, editor or server may be there as well, so these processes are reported and never ended.
 
-import { readFileSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { readFileSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import { basename } from "node:path";
+import { isInside, realPath } from "./files.ts";
 import { type PsName, readPsFolders, readPsNames } from "./ps.ts";
 
 export interface FolderProcess {
@@ -18,14 +19,10 @@ export interface FolderProcess {
 
 /** Those of this user. null: the system does not tell. */
 export function readFolderProcesses(folder: string): readonly FolderProcess[] | null {
-  const root = realpathQuietly(folder);
+  const root = realPath(folder);
   if (root === null) return [];
   const found = process.platform === "darwin" ? readWithLsof(root) : readWithProc(root);
   return found === null ? null : judgeFolderProcesses(found.inside, found.parents);
-}
-
-function isInside(path: string, root: string): boolean {
-  return path === root || path.startsWith(`${root}/`);
 }
 
 /** An orphan's parent is the first process of the system, or one that takes its place for a session. */
@@ -104,14 +101,6 @@ function readName(pid: number): PsName | null {
     const [state, parent, , , terminal] = stat.slice(end + 2).split(" ");
     if (state === "Z" || state === "X") return null;
     return { pid, parent: Number(parent), terminal: terminal !== "0", name: stat.slice(stat.indexOf("(") + 1, end) };
-  } catch {
-    return null;
-  }
-}
-
-function realpathQuietly(path: string): string | null {
-  try {
-    return realpathSync.native(path);
   } catch {
     return null;
   }

@@ -1,5 +1,4 @@
 /** Imports checkpoints of other tools as runs: plans the import from decoded documents, then writes it. */
-import { realpathSync } from "node:fs";
 import { type CoreAdapters, WORKTREE, worktreeLabel } from "@holdfast/core/adapters";
 import type { Planes } from "@holdfast/core/checkpoint";
 import { acquireLease } from "@holdfast/core/hold-lease";
@@ -22,6 +21,7 @@ import {
 } from "@holdfast/formats/format";
 import { readSourceFiles } from "@holdfast/formats/source-files";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { realPath } from "@holdfast/platform/files";
 import { layoutIn, loadPlugin, outcomeOnImport } from "@holdfast/workflows/built-in";
 import type { WorkflowPlugin } from "@holdfast/workflows/plugin";
 import { runIdOf } from "../context/tasks.ts";
@@ -192,14 +192,6 @@ async function worktreeOf(
   if (branch === null || branch === "main" || branch === "master") return null;
   const tree = trees.find((one) => one.exists && one.run === null && one.branch === `refs/heads/${branch}`);
   return tree === undefined ? null : { path: tree.path, label: worktreeLabel(tree.path, trees) };
-}
-
-function realPath(path: string): string | null {
-  try {
-    return realpathSync.native(path);
-  } catch {
-    return null;
-  }
 }
 
 export interface ImportReport {

@@ -4,6 +4,7 @@
  */
 import { join, resolve } from "node:path";
 import { usageError } from "@holdfast/platform/error";
+import { isInside } from "@holdfast/platform/files";
 
 export interface ServiceInput {
   readonly kind: ServiceKind;
@@ -210,8 +211,8 @@ const VARIABLES: readonly string[] = [
  * (`npx` adds `node_modules/.bin`): its files would become programs of all other repositories.
  */
 function servicePath(path: string, repository: string): string {
-  const isInside = (entry: string): boolean => `${resolve(entry)}/`.startsWith(`${repository}/`);
-  return [...new Set(path.split(":"))].filter((entry) => entry.startsWith("/") && !isInside(entry)).join(":");
+  const entries = [...new Set(path.split(":"))];
+  return entries.filter((entry) => entry.startsWith("/") && !isInside(resolve(entry), repository)).join(":");
 }
 
 /** The part of a service's file that names Node, Holdfast and the command; "" if there is none. */
