@@ -62,6 +62,7 @@ const CAPABILITIES: AgentCapabilities = {
   forkAtMessage: false,
   chooseSession: false,
   usage: false,
+  reportsTokens: false,
   cost: false,
   structuredOutput: false,
   seed: true,

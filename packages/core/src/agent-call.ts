@@ -143,7 +143,7 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
   const opened = await openSession(execution, trying);
   // Such a call cannot end at a limit. Its estimate is reserved, so that the limit is passed by one call at most.
   if (!trying.agent.capabilities.usage && call.estimate === undefined)
-    trying.estimate = (await assumeUnknown(runSession)) ?? NOTHING;
+    trying.estimate = (await assumeUnknown(runSession, trying.agent.capabilities)) ?? NOTHING;
   const { estimate } = trying;
   execution.check();
   const exceeded = exceededBy(runSession, estimate);

@@ -40,6 +40,8 @@ export interface AgentCapabilities {
   readonly forkAtMessage: boolean;
   readonly chooseSession: boolean;
   readonly usage: boolean;
+  /** false: no call reports its tokens, so each one counts as an assumed number. Absent: a call may report them. */
+  readonly reportsTokens?: false;
   readonly cost: boolean;
   readonly structuredOutput: boolean;
   /** The agent accepts a seed and applies it as far as it can. Absent: it does not accept one. */

@@ -105,15 +105,18 @@ export const ASSUMED_TOKENS = 30_000;
 
 /**
  * Assumed usage of a call whose usage is unknown: that of the run's largest call so far. Without one, `first` tokens or
- * a tenth of the limit, whichever is less. Resources without a limit get 0.
+ * a tenth of the limit, whichever is less. A call whose tokens are never known counts as `first` in full: with a tenth,
+ * any limit would allow ten calls. Resources without a limit get 0.
  */
 export function assumedUsage(
   limit: Budget["limit"],
   largest: Pick<Amounts, "tokens" | "microUsd">,
   first: number = ASSUMED_TOKENS,
+  neverKnown = false,
 ): Amounts {
   const tenth = (resource: "tokens" | "microUsd"): number => Math.ceil((limit[resource] ?? 0) / 10);
-  const tokens = largest.tokens > 0 ? largest.tokens : Math.min(first, tenth("tokens"));
+  const assumed = neverKnown ? first : Math.min(first, tenth("tokens"));
+  const tokens = largest.tokens > 0 ? largest.tokens : assumed;
   const microUsd = largest.microUsd > 0 ? largest.microUsd : tenth("microUsd");
   return {
     ...NOTHING,

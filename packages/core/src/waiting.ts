@@ -1,7 +1,7 @@
 // How a stage makes its run wait: for the user's answer, for a time, or for its budget.
 
 import { HoldfastError } from "@holdfast/platform/error";
-import type { AgentUsage } from "./agent.ts";
+import type { AgentCapabilities, AgentUsage } from "./agent.ts";
 import {
   NOTHING,
   type Paid,
@@ -107,8 +107,11 @@ export function decisionStep({ name, recheck }: Pick<Decision, "name" | "recheck
   return recheck === true ? `${RECHECK}${name}` : name;
 }
 
-/** What to hold for a call that was cut off and whose usage is unknown. Null: the run has no limit that depends on it. */
-export async function assumeUnknown(runSession: RunSession): Promise<Amounts | null> {
+/** What to hold for a call that was cut off, or is about to start, and whose usage is unknown. Null: the run has no limit that depends on it. */
+export async function assumeUnknown(
+  runSession: RunSession,
+  capabilities?: Pick<AgentCapabilities, "reportsTokens">,
+): Promise<Amounts | null> {
   const { limit } = runSession.budget;
   if (limit.tokens === null && limit.microUsd === null) return null;
   let largest = NOTHING;
@@ -122,7 +125,7 @@ export async function assumeUnknown(runSession: RunSession): Promise<Amounts | n
       microUsd: Math.max(largest.microUsd, typeof microUsd === "number" ? microUsd : 0),
     };
   }
-  return assumedUsage(limit, largest, runSession.adapters.assumedTokens);
+  return assumedUsage(limit, largest, runSession.adapters.assumedTokens, capabilities?.reportsTokens === false);
 }
 
 /** Prices the usage by the agent's own report, or else by the price table; an unknown price remains null. */

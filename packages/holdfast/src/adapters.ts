@@ -7,7 +7,7 @@ import { AGENT_VERSIONS, judgeVersion } from "@holdfast/agents/agent-versions";
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { type Agent, type AgentArgs, splitAgent } from "@holdfast/core/agent";
-import { type PriceTable, priceOf } from "@holdfast/core/budget";
+import { ASSUMED_TOKENS, type PriceTable, priceOf } from "@holdfast/core/budget";
 import type { Budget } from "@holdfast/core/position";
 import type { CheckpointSwitches, ExecutionConfig, Planes } from "@holdfast/core/checkpoint";
 import { createCommands } from "@holdfast/core/commands";
@@ -320,6 +320,26 @@ export function checkPrices(adapters: Adapters, agents: readonly string[], limit
   });
 }
 
+/**
+ * Throws NEEDS_DECISION, before anything is created or paid for, if the run has a limit on tokens that is smaller than
+ * what one call of its agents counts as: these agents never report tokens, so no call would fit.
+ */
+export function checkTokens(adapters: Adapters, agents: readonly string[], limit: Partial<Budget["limit"]>): void {
+  const { assumedTokens = ASSUMED_TOKENS } = adapters;
+  if (typeof limit.tokens !== "number" || limit.tokens >= assumedTokens) return;
+  const uncounted = agents.find(
+    (name) => adapters.agent(splitAgent(name).provider).capabilities.reportsTokens === false,
+  );
+  if (uncounted === undefined) return;
+  throw new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `The limit of ${limit.tokens} tokens cannot be kept: ${uncounted} does not report its tokens, and each call counts as ${assumedTokens}`,
+    hint: `Allow at least one call (--max-tokens ${assumedTokens}), limit time instead (--max-tokens none --max-total-time 1h), or set \`budget.assumedTokens\` in the config to what a call needs.`,
+    retry: "ask",
+    data: { agent: uncounted, assumedTokens },
+  });
+}
+
 /** Agents without a known price: they report no cost, and no list has one. Fallback agents included. */
 export function unpricedAgents(
   adapters: Pick<Adapters, "agent" | "errorPolicy" | "prices">,
@@ -342,7 +362,17 @@ function unknownVersion(name: string, version: string | null): string {
   return `Warning: ${name} ${reported}, and Holdfast needs ${minimum} or newer. Run \`${name} --version\` to check it.`;
 }
 
-/** The agents that a run of this workflow calls: its own and those that the options name. */
+/** The agents that take part in a run: those of its roles, or its own if the workflow names no roles. */
+export async function callingAgents(
+  workflow: string,
+  { agent, options }: { readonly agent: string | null; readonly options: JsonObject },
+): Promise<readonly string[]> {
+  const plugin = await loadPlugin(workflow);
+  if (plugin === null) return agent === null ? [] : [agent];
+  return plugin.roles(options, agent).map((role) => role.agent);
+}
+
+/** The agents that a run of this workflow may call: its own and those that the options name. */
 export async function agentsOf(
   workflow: string,
   { agent, options }: { readonly agent: string | null; readonly options: JsonObject },

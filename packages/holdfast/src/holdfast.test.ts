@@ -58,6 +58,30 @@ test("the library refuses a limit on money with an agent of unknown price, and c
   expect(await holdfast.listRuns()).toEqual([]);
 });
 
+test("the library refuses a limit on tokens below what a call of an agent that never reports them counts as", async () => {
+  const repository = createTestRepository();
+  onTestFinished(() => repository.dispose());
+  repository.git("commit", "--quiet", "--allow-empty", "--message", "first");
+  await using holdfast = await openHoldfast({ cwd: repository.root, assumedTokens: 200 });
+  const given = { workflow: threeCalls, work: { kind: "none" }, agent: "command:cat" } as const;
+  await expect(holdfast.start({ ...given, limit: { tokens: 199 } })).rejects.toMatchObject({
+    code: "NEEDS_DECISION",
+    message: expect.stringContaining("limit of 199 tokens"),
+    hint: expect.stringContaining("--max-tokens 200"),
+  });
+  expect(await holdfast.listRuns()).toEqual([]);
+  const { run, outcome } = await holdfast.start({ ...given, limit: { tokens: 200 } });
+  expect(outcome).toMatchObject({ kind: "waiting", for: "you" });
+  await expect(holdfast.resume({ run, workflow: threeCalls, limit: { tokens: 100 } })).rejects.toMatchObject({
+    code: "NEEDS_DECISION",
+  });
+  // The first call counts as 200 tokens, so the second one does not fit.
+  await holdfast.work.approve({ run, answer: "yes", by: "tester" });
+  expect((await holdfast.resume({ run, workflow: threeCalls })).outcome).toMatchObject({ for: "budget" });
+  const calls = (await holdfast.store.latest(run))?.planes.position.budget.spent.uncounted;
+  expect(calls).toBe(1);
+});
+
 test("a fork starts with the usage of its parent up to the fork, and each counts its own after that", async () => {
   const repository = createTestRepository();
   onTestFinished(() => repository.dispose());

@@ -33,8 +33,10 @@ import {
   adaptersOfRun,
   agentsOf,
   buildAdapters,
+  callingAgents,
   checkAgents,
   checkPrices,
+  checkTokens,
   checkVersions,
   lacksAgent,
   recordAdapters,
@@ -117,6 +119,7 @@ export class RunService {
     const agents = await agentsOf(workflow.shape.name, { agent, options: workflowOptions });
     checkAgents(adapters, agents);
     checkPrices(adapters, agents, limit);
+    checkTokens(adapters, await callingAgents(workflow.shape.name, { agent, options: workflowOptions }), limit);
     const isAgentUnnamed = await lacksAgent(workflow.shape.name, { agent, options: workflowOptions });
     const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
     const request = {
@@ -228,9 +231,11 @@ export class RunService {
     if (kind === "resume" || kind === "warn" || kind === "ask") {
       const { agent, model, inputs: options } = request.config;
       const own = agent === null || model === null ? agent : `${agent}:${model}`;
-      const agents = await agentsOf(request.workflow.shape.name, { agent: own, options });
-      const saved = plans.planned.checkpoint?.planes.position.budget.limit;
-      checkPrices(adapters, agents, { ...saved, ...params.limit });
+      const { name } = request.workflow.shape;
+      const agents = await agentsOf(name, { agent: own, options });
+      const limit = { ...plans.planned.checkpoint?.planes.position.budget.limit, ...params.limit };
+      checkPrices(adapters, agents, limit);
+      checkTokens(adapters, await callingAgents(name, { agent: own, options }), limit);
       for (const text of kind === "ask" ? [] : await checkVersions(adapters, agents))
         emitNote({ clock: adapters.clock, run, listen: params.listen }, text);
     }

@@ -172,13 +172,17 @@ test.for(CODEX)("a money limit between two responses of the real $name ends the 
   expect(status.run.budget.spent.microUsd).toBe(2 * (5 * USAGE.input + 30 * USAGE.output));
 });
 
-test("a limit on money with an agent of unknown price is refused before the run, and before a resume", async (context) => {
+test("a limit that cannot be kept, on money or on tokens, is refused before the run, and before a resume", async (context) => {
   const { cwd, run } = await place((undo) => context.onTestFinished(undo));
   const agent = ["--agent", "command:cat > /dev/null; echo x > x.txt", "--yolo"];
   const refused = await run("run", "1", "--max-cost", "1", ...agent);
   expect(refused.status, refused.stdout + refused.stderr).toBe(4);
   expect(refused.stderr).toContain("The limit on money cannot be kept: the price of command:cat");
   expect(refused.stderr).toContain("prices: {");
+  const fewTokens = await run("run", "1", "--max-tokens", "10", "--no-review", ...agent);
+  expect(fewTokens.status, fewTokens.stdout + fewTokens.stderr).toBe(4);
+  expect(fewTokens.stderr).toContain("The limit of 10 tokens cannot be kept: command:cat");
+  expect(fewTokens.stderr).toContain("--max-tokens 30000");
   expect(existsSync(`${cwd}-worktrees`)).toBe(false);
   expect(JSON.parse((await run("--json", "list")).stdout).runs).toEqual([]);
 

@@ -207,7 +207,8 @@ function stateCell({ name, probe }: ObservedAgent): Cell {
   return probe.problem === null ? { text: "ready", style: "green" } : { text: "not ready", style: "yellow" };
 }
 
-const WORDS: Readonly<Record<keyof AgentCapabilities, string>> = {
+/** `reportsTokens` is the lack of an ability. */
+const WORDS: Readonly<Record<Exclude<keyof AgentCapabilities, "reportsTokens">, string>> = {
   resume: "resume",
   forkAtMessage: "rewind",
   chooseSession: "own ids",
@@ -218,7 +219,7 @@ const WORDS: Readonly<Record<keyof AgentCapabilities, string>> = {
 };
 
 function abilities(capabilities: AgentCapabilities): string {
-  const names: readonly (keyof AgentCapabilities)[] = [
+  const names: readonly (keyof typeof WORDS)[] = [
     "resume",
     "forkAtMessage",
     "chooseSession",
