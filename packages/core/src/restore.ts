@@ -233,7 +233,7 @@ async function describePosition(adapters: CoreAdapters, { run, stage, iteration 
   if (stage === "none") return "the run has no workflow: it was saved by hand";
   const where = `the run is at ${stage}${iteration > 0 ? `, iteration ${iteration}` : ""}`;
   return state === "done" || state === "failed" || state === "aborted"
-    ? `${where}; it had ended, and continues only with --force`
+    ? `${where}; it had ended, and continues only if it is resumed with --force from a checkpoint`
     : where;
 }
 

@@ -83,11 +83,20 @@ export default defineWorkflow({
     expect(done.status).toBe(0);
     expect(done.stderr).toMatch(/✓ integrity {4}.*is whole\n✓ files {8}1 written, 0 removed;/);
     expect(done.stderr).toMatch(/- conversation there is none in it\n/);
-    expect(done.stderr).toMatch(/✓ resume {7}the run is at work; it had ended, and continues only\s+with\s+--force\n/);
+    expect(done.stderr.replaceAll(/\s+/g, " ")).toContain(
+      "✓ resume the run is at work; it had ended, and continues only if it is resumed with --force from a checkpoint",
+    );
     expect(done.stdout).toContain(`Continue with: holdfast resume ${run}@latest --force\n`);
     expect(await app(run)).toBe("two\n");
     const again = await journey.json("restore", run, "--smart");
     expect([again.rollback.chosen, again.report]).toEqual([12, null]);
+
+    // Without --smart too, and the printed command works.
+    const back = await at80(["restore", `${run}@5`, "--yes"]);
+    const [, command = ""] = /^Continue with: holdfast (.*)$/m.exec(back.stdout) ?? [];
+    expect(command, back.stdout + back.stderr).toBe(`resume ${run}@latest --force`);
+    const finished = await journey.runIn(".", command.split(" "), { env: { FIXED: "fixed" } });
+    expect(finished, finished.stderr).toMatchObject({ status: 0 });
   });
 
   test("resume --from smart restores and continues", async () => {

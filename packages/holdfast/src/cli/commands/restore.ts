@@ -142,7 +142,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       (report === null ? nothingText(plan) : reportText({ ...shown, report }, page)) +
       setupText(setup, page) +
       (undone ?? []).map((one) => undoneText(one, page)).join("") +
-      (rollback === undefined || !movesPosition(plan) ? "" : goOnText(summary, page)),
+      (movesPosition(plan) && (rollback !== undefined || isEnded(summary.state)) ? goOnText(summary, page) : ""),
   });
   const isKept = (undone ?? []).some(({ outcome }) => outcome === "kept");
   return isKept || setup?.outcome === "failed" ? "failed" : "done";
