@@ -179,6 +179,8 @@ interface Report {
   readonly text: (page: Page) => string;
   /** The text is input for another program, such as a patch: its control characters are escaped on a terminal only. */
   readonly content?: true;
+  /** The text is a file, a script or a path, so its lines are not wrapped. */
+  readonly verbatim?: true;
 }
 
 /** The exports of a command's module. */

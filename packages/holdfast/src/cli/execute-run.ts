@@ -22,7 +22,7 @@ import { canRedraw, createReporter, followGraph } from "./live-view.ts";
 import { type Page, type Style, paint } from "./output/page.ts";
 import { spentText } from "./output/quantities.ts";
 import { answerCommands, raiseBudgetFlags } from "./output/status-text.ts";
-import { escapeText, escapeWords, momentText, wrap } from "./output/text.ts";
+import { escapeText, escapeWords, momentText, wrapProse } from "./output/text.ts";
 import { statusJson } from "./run-json.ts";
 
 /** Shows a run while it executes, and then its outcome. */
@@ -233,12 +233,19 @@ function at(status: RunDetails): string {
   return status.run.latest === null ? "" : ` as ${status.run.id}@${status.run.latest.sequence}`;
 }
 
-/** Words are never broken, however narrow the page: users copy addresses. */
+/** Words and commands are never broken, however narrow the page: users copy them. */
 function headedLines(style: Style, head: string, text: string, page: Page): readonly string[] {
-  const [first = "", ...rest] = wrap(`${head} ${escapeWords(text)}`, Math.min(page.width, 100) - 2);
+  const wrapped = wrapProse(
+    `${head} ${escapeWords(text)}`,
+    { ...page, terminal: true },
+    Math.min(page.width, READABLE) - 2,
+  );
+  const [first = "", ...rest] = wrapped.split("\n");
   const painted = first.startsWith(head) ? paint(page, style, head) + first.slice(head.length) : first;
   return [painted, ...rest.map((line) => `  ${line}`)];
 }
+
+const READABLE = 100;
 
 function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;

@@ -11,7 +11,7 @@ import { compactGraphLines } from "./output/graph-text.ts";
 import { type Page, controlSequence, paint } from "./output/page.ts";
 import { clockText, exactTime, scoreText, spentText } from "./output/quantities.ts";
 import { bestText, metricsText, sparkline, trailText } from "./output/status-text.ts";
-import { displayWidth, escapeText, escapeWords, truncate, wrapStyled } from "./output/text.ts";
+import { displayWidth, escapeText, escapeWords, truncate, wrapLine } from "./output/text.ts";
 
 /** Shows a run while it executes: JSON lines for programs, a live view on a terminal, plain lines elsewhere. */
 interface Reporter {
@@ -76,7 +76,10 @@ function liveReporter(shell: Shell): Reporter {
       if (line === null || !open) return;
       const width = shell.columns() - 1;
       const lines = line.trimEnd().split("\n");
-      region.log(`${lines.map((each, at) => wrapStyled(each, { width, indent: at === 0 ? 12 : 14 })).join("\n")}\n`);
+      const { program } = shell.page;
+      region.log(
+        `${lines.map((each, at) => wrapLine(each, { program, width, indent: at === 0 ? 12 : 14 })).join("\n")}\n`,
+      );
     },
     spent(amounts) {
       picture = { ...picture, spent: amounts };

@@ -11,6 +11,7 @@ import { type Consent, type ConsentScope, type ReadSettings, USES_OF, createCons
 import { type PendingResult, createPendingWork } from "./interrupts.ts";
 import { STYLE_MARK, pageOf, pageWidth } from "./output/page.ts";
 import { NO_PROGRESS, type Streams, createProgress } from "./output/terminal.ts";
+import { wrapProse } from "./output/text.ts";
 import { WAIT_MS } from "./run-holder.ts";
 
 interface ShellParams {
@@ -47,12 +48,13 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
 
   const hushed = (): boolean => signal.aborted && !params.windsDown;
   const notify = (text: string): void => {
-    if (text !== "" && !silent && !hushed()) streams.err.write(text.endsWith("\n") ? text : `${text}\n`);
+    if (text !== "" && !silent && !hushed())
+      streams.err.write(wrapProse(text.endsWith("\n") ? text : `${text}\n`, talk));
   };
   const confirm: Shell["confirm"] = async (question, { enter = "no" } = {}) => {
     if (!canAsk) return "cannot_ask";
     const { askYesNo } = await import("./output/terminal.ts");
-    const asked = streams.err.shown(question);
+    const asked = streams.err.shown(wrapProse(question, talk, talk.width - CHOICE));
     return askYesNo({ question: asked, enter, input: process.stdin, output: process.stderr, signal });
   };
   const consent = createConsent({
@@ -64,7 +66,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     lenient: params.reads,
     notify,
     warn: (text, document) => {
-      if (!hushed()) streams.err.write(json ? `${JSON.stringify(document)}\n` : `${text}\n`);
+      if (!hushed()) streams.err.write(json ? `${JSON.stringify(document)}\n` : wrapProse(`${text}\n`, talk));
     },
     page: talk,
     confirm,
@@ -117,9 +119,12 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     finish: work.add,
     print: (report) => {
       if (hushed()) return;
+      const isContent = report.content === true;
+      const text = (): string =>
+        isContent || report.verbatim === true ? report.text(page) : wrapProse(report.text(page), page);
       streams.out.write(
-        json ? `${JSON.stringify(report.json(), null, 2)}\n` : report.text(page),
-        report.content === true && !json ? "content" : "message",
+        json ? `${JSON.stringify(report.json(), null, 2)}\n` : text(),
+        isContent && !json ? "content" : "message",
       );
     },
     write: (text, kind) => streams.out.write(text, kind),
@@ -173,6 +178,9 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     },
   };
 }
+
+/** Columns of " [y/N] ". */
+const CHOICE = 7;
 
 /** Opened without a store. */
 const PRETENDED = new WeakSet<Holdfast>();

@@ -28,7 +28,7 @@ export const spec = {
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const name = input.operand(0) ?? "";
   const script = new Map<string, string>(Object.entries(COMPLETION_SCRIPTS)).get(name) ?? "";
-  shell.print({ json: () => ({ shell: name, script }), text: () => script });
+  shell.print({ json: () => ({ shell: name, script }), text: () => script, verbatim: true });
   return "done";
 }
 

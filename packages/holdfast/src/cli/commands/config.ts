@@ -69,7 +69,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 /** Only finds the file, so that it also works for a file that does not parse. */
 async function showPath(shell: Shell): Promise<Exit> {
   const path = findConfig(shell.cwd);
-  shell.print({ json: () => ({ path }), text: () => (path === null ? "" : `${path}\n`) });
+  shell.print({ json: () => ({ path }), text: () => (path === null ? "" : `${path}\n`), verbatim: true });
   if (path !== null) return "done";
   shell.notify(`There is no config file; ${shell.talk.program} setup writes one.`);
   return "nothing";
@@ -82,6 +82,7 @@ async function showCrunch(shell: Shell): Promise<Exit> {
   shell.print({
     json: () => ({ directory: CRUNCH_DIRECTORY, files }),
     text: () => files.map(({ path, text }) => `# ==> ${CRUNCH_DIRECTORY}/${path} <==\n${text}`).join("\n"),
+    verbatim: true,
   });
   shell.notify(
     `To change one, save an edited copy at its path below the repository's root; the others keep their defaults.`,
@@ -126,6 +127,7 @@ async function showPrompts(shell: Shell): Promise<Exit> {
           return `# ==> ${workflow}/${name}.md (${origin}, ${digest}) <==\n${escapeLines(text)}`;
         })
         .join("\n"),
+    verbatim: true,
   });
   shell.notify(
     `To change one, save an edited copy below ${escapeText(directories.user)} for all repositories, or below ${PROMPT_DIRECTORY} for this one, which needs consent.`,

@@ -181,7 +181,7 @@ async function runSchema(shell: Shell, input: Input<(typeof schemaSpec)["flags"]
   }
   const { schemaText } = await import("../../interop/export.ts");
   const text = schemaText(name);
-  shell.print({ json: () => JSON.parse(text), text: () => text });
+  shell.print({ json: () => JSON.parse(text), text: () => text, verbatim: true });
   return "done";
 }
 

@@ -130,7 +130,7 @@ function writeDefaults(shell: Shell, input: SetupInput, path: string): Exit {
     throw usage(`--defaults writes the defaults, so --${other} has no effect`, "Leave out one of the two flags.");
   const text = schemaLine(path) + configTemplate();
   if (input.on("dry-run")) {
-    shell.print({ json: () => ({ path, written: false, text }), text: () => text });
+    shell.print({ json: () => ({ path, written: false, text }), text: () => text, verbatim: true });
     shell.notify(`Would write ${escapeText(path)}`);
     return "done";
   }

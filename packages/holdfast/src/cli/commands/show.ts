@@ -134,7 +134,7 @@ function checkpointJson(checkpoint: Checkpoint) {
 function showValues(shell: Shell, checkpoint: Checkpoint): Exit {
   const { values } = checkpoint.planes.context;
   const text = `${JSON.stringify(values, null, 2)}\n`;
-  shell.print({ json: () => values, text: () => text });
+  shell.print({ json: () => values, text: () => text, verbatim: true });
   return "done";
 }
 
@@ -409,6 +409,7 @@ async function showGraph(shell: Shell, holdfast: Holdfast, address: string | und
   shell.print({
     json: () => ({ of: shown.of, graph: picture, edges: graph.edges }),
     text: () => mermaidText(graph, picture),
+    verbatim: true,
   });
   for (const problem of picture.problems) shell.notify(`The graph cannot be run: ${problem}`);
   if (picture.nodes.length > MANY)

@@ -126,6 +126,7 @@ test("after everything was killed, the unit's own command finishes the run, and 
   const child = spawn(program, args, { cwd: env["HOME"], env: { ...unit.env, ...env }, stdio: "pipe" });
   onTestFinished(() => void child.kill("SIGKILL"));
   const worker = outputOf(child);
+  await worker.says(`Looking after the runs of:\n  ${place.clone}\nCtrl+C ends the worker`);
   await worker.says(`Continuing issue-1 in ${place.clone}: its process died`);
   const shown = JSON.parse((await run("service status --json")).stdout);
   expect(shown).toMatchObject({ installed: "current", worker: child.pid, repositories: [{ root: place.clone }] });

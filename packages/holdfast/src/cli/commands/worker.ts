@@ -7,7 +7,7 @@ import { type WorkerRepository, openWorkerState } from "../../worker/worker-stat
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import { EXITS, type Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
-import { escapeText, momentText } from "../output/text.ts";
+import { escapeText, momentText, wrapProse } from "../output/text.ts";
 
 export const spec = {
   name: "worker",
@@ -44,7 +44,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       hint: "Run `holdfast service install` in a repository, or `holdfast worker --once --here`.",
     });
   using _lock = state.lock();
-  if (isIdle) shell.notify(`No repository was added yet: run ${shell.talk.program} service install in one.`);
+  shell.notify(startText(repositories ?? state.repositories(), input.on("once"), shell.talk));
   await runWorker({
     state,
     env,
@@ -53,9 +53,20 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     once: input.on("once"),
     signal: shell.signal,
     inherits: !shell.json,
-    emit: (event) => void shell.write(shell.json ? `${JSON.stringify(event)}\n` : eventText(event, shell.page)),
+    emit: (event) =>
+      void shell.write(shell.json ? `${JSON.stringify(event)}\n` : wrapProse(eventText(event, shell.page), shell.page)),
   });
   return shell.signal.aborted ? "interrupted" : "done";
+}
+
+/** What the worker looks after, and how to end it: it prints nothing while no run is due. */
+function startText(repositories: readonly WorkerRepository[], once: boolean, page: Page): string {
+  const roots = repositories.map(({ root }) => `  ${escapeText(root)}\n`).join("");
+  const watched =
+    roots === ""
+      ? `No repository was added yet: run ${page.program} service install in one.\n`
+      : `Looking after the runs of:\n${roots}`;
+  return once ? watched : `${watched}Ctrl+C ends the worker and saves the runs that it started.\n`;
 }
 
 function eventText(event: WorkerEvent, page: Page): string {

@@ -4,7 +4,7 @@ import type { Interface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Page, controlSequence, paint } from "./page.ts";
-import { displayWidth, escapeLines, escapeText, escapeUnmarked, removeStyleMarks, truncate, wrap } from "./text.ts";
+import { escapeLines, escapeText, escapeUnmarked, removeStyleMarks, truncate, wrapProse } from "./text.ts";
 
 /** A stream that may be closed early: `| head -1` does that, and it must not stop a restore half-way. */
 export interface Sink {
@@ -172,24 +172,10 @@ function ownLines(message: string): string {
   return message.replaceAll(/[;,]?\s*[\n\r]\s*(?=(?:hint|error):)/gi, "; ");
 }
 
-/**
- * Wraps for terminals only: readers of a pipe expect whole lines. Text in backquotes is meant to be copied and is not
- * broken.
- */
-function wrapLines(text: string, page: Pick<Page, "width" | "terminal">): readonly string[] {
-  const lines = text.split("\n");
-  if (!page.terminal) return lines;
-  const room = Math.min(page.width, WIDEST) - MARGIN;
-  return lines.flatMap((line) => {
-    if (displayWidth(line) <= room) return [line];
-    const indent = /^\s*/.exec(line)?.[0] ?? "";
-    const kept = line.trim().replaceAll(/`[^`]*`/g, (code) => code.replaceAll(" ", GLUE));
-    return wrap(kept, room - indent.length).map((part) => indent + part.replaceAll(GLUE, " "));
-  });
+function wrapLines(text: string, page: Page): readonly string[] {
+  return wrapProse(text, page, Math.min(page.width, WIDEST) - MARGIN).split("\n");
 }
 
-/** Escaped text cannot contain this character. */
-const GLUE = "\0";
 const MARGIN = "error: ".length;
 const WIDEST = 100;
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { displayWidth, wrapStyled } from "./text.ts";
+import { displayWidth, wrapProse, wrapStyled } from "./text.ts";
 
 test("broken at blanks, indented, and colours take no room", () => {
   const at = { width: 12, indent: 2 };
@@ -30,4 +30,38 @@ test("nothing is lost, and no line is wider than asked", () => {
       for (const line of plain.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(width);
     }),
   );
+});
+
+const TERMINAL = { width: 30, terminal: true, program: "holdfast --store a" } as const;
+
+test.for([
+  {
+    name: "words stay whole",
+    text: "a /path/of/a/file/that/is/wider/than/all b",
+    lines: ["a", "/path/of/a/file/that/is/wider/than/all", "b"],
+  },
+  {
+    name: "an indent is kept",
+    text: "  one two three four five six seven",
+    lines: ["  one two three four five six", "  seven"],
+  },
+  {
+    name: "a command at the end of a line gets its own line, whole",
+    text: "Continue: holdfast --store a resume fix-login --force",
+    lines: ["Continue:", "  holdfast --store a resume fix-login --force"],
+  },
+  {
+    name: "a line that is a command is not wrapped",
+    text: "  git merge holdfast/a-branch-with-a-long-name",
+    lines: ["  git merge holdfast/a-branch-with-a-long-name"],
+  },
+  {
+    name: "text in backquotes is not broken",
+    text: "To continue it run `holdfast resume fix` now.",
+    lines: ["To continue it run", "`holdfast resume fix` now."],
+  },
+])("prose on a terminal: $name", ({ text, lines }) => {
+  expect(wrapProse(text, TERMINAL).split("\n")).toEqual(lines);
+  expect(wrapProse(text, { ...TERMINAL, terminal: false })).toBe(text);
+  expect(wrapProse(`${text}\n`, { ...TERMINAL, width: 80 })).toBe(`${text}\n`);
 });

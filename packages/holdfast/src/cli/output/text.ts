@@ -173,11 +173,52 @@ export function wrap(text: string, width: number): readonly string[] {
 }
 
 /**
- * For lines that go directly to a terminal: wraps at blanks, indents from the second line on, and ignores colours. A
- * word wider than the line is cut between grapheme clusters.
+ * Wraps the lines of a message that are wider than a terminal. Each keeps its indent. What is meant to be copied stays
+ * whole: text in backquotes, a command, a word. A command at the end of a sentence gets its own line. Readers of a pipe
+ * expect whole lines, so nothing is wrapped for them.
  */
-export function wrapStyled(text: string, params: { readonly width: number; readonly indent: number }): string {
-  const { width, indent } = params;
+export function wrapProse(
+  text: string,
+  page: Pick<Page, "width" | "terminal" | "program">,
+  width: number = page.width,
+): string {
+  if (!page.terminal) return text;
+  return text
+    .split("\n")
+    .map((line) => wrapLine(line, { width, program: page.program, indent: line.search(/[^ ]|$/) }))
+    .join("\n");
+}
+
+/** Wraps one line; see `wrapProse`. */
+export function wrapLine(
+  line: string,
+  params: { readonly program: string; readonly width: number; readonly indent: number },
+): string {
+  const { program, width, indent } = params;
+  const isCommand = (part: string): boolean => [program, "git"].some((name) => part.startsWith(`${name} `));
+  if (widthOf(line) <= width || isCommand(line.trim())) return line;
+  const end = line.lastIndexOf(": ");
+  const command = end === -1 ? "" : line.slice(end + 2);
+  const wrapped = (text: string): string =>
+    wrapStyled(
+      text.replaceAll(/`[^`]*`/g, (code) => code.replaceAll(" ", GLUE)),
+      { width, indent, keepsWords: true },
+    ).replaceAll(GLUE, " ");
+  return isCommand(command) ? `${wrapped(line.slice(0, end + 1))}\n${" ".repeat(indent + 2)}${command}` : wrapped(line);
+}
+
+/** Escaped text cannot contain this character. */
+const GLUE = "\0";
+
+/**
+ * For lines that go directly to a terminal: wraps at blanks, indents from the second line on, and ignores colours. A
+ * word wider than the line is cut between grapheme clusters, unless `keepsWords`.
+ */
+export function wrapStyled(
+  text: string,
+  params: { readonly width: number; readonly indent: number; readonly keepsWords?: true },
+): string {
+  const { width, indent, keepsWords = false } = params;
   if (widthOf(text) <= width) return text;
   const lines: string[] = [];
   let line = "";
@@ -197,6 +238,7 @@ export function wrapStyled(text: string, params: { readonly width: number; reado
     for (const part of word.split(STYLE)) {
       let rest = part;
       while (!part.startsWith("\x1b") && used + displayWidth(rest) > width) {
+        if (keepsWords) break;
         const head = truncate(rest, width - used, "");
         if (head === "" && used <= indent) break;
         line += head;
