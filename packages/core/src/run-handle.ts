@@ -417,7 +417,7 @@ export async function resolveRun(
   throw new HoldfastError({
     code: "RUN_NOT_FOUND",
     message: "There are no runs yet",
-    hint: "Save the first checkpoint with `holdfast checkpoint`.",
+    hint: "Start one with `holdfast run`, or save a checkpoint of your own work with `holdfast checkpoint`.",
   });
 }
 

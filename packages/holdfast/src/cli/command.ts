@@ -46,6 +46,8 @@ interface Operand {
   readonly required: boolean;
   readonly completes: Completes;
   readonly choices?: readonly string[];
+  /** Words that other tools use, each with the choice that is meant; for the hint only. */
+  readonly synonyms?: Readonly<Record<string, string>>;
   /** Only for the last operand: it may be repeated. */
   readonly many?: true;
 }

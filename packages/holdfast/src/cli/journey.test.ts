@@ -18,6 +18,11 @@ test("a repository without a store has no runs; this is not a failure", async ()
   });
   expect(await journey.json("status")).toMatchObject({ runs: [], slots: { limit: 4, used: 0 } });
   expect(await journey.fails(3, "status", "r")).toContain("Nothing is saved here yet");
+  expect((await journey.run("list")).stderr).toContain("  holdfast run --task");
+  await journey.run("checkpoint", "--run", "r");
+  await journey.run("rm", "r", "--force");
+  for (const command of ["stop", "output"]) expect(await journey.fails(3, command)).toContain("There are no runs yet");
+  expect(await journey.fails(3, "output")).toContain("Start one with `holdfast run`");
 });
 
 describe("values that JSON.parse would change are refused with their path", () => {

@@ -119,6 +119,10 @@ describe("the entry", () => {
 
 describe("usage errors", () => {
   test.each([
+    [
+      ["service", "uninstall"],
+      'error: ACTION cannot be "uninstall"\nhint:  Did you mean remove? One of: install, status, remove.\n',
+    ],
     [["lst"], 'error: There is no command "lst"\nhint:  Did you mean `holdfast list`?\n'],
     [["rewind"], 'error: There is no command "rewind"\nhint:  Did you mean `holdfast restore`?\n'],
     [["log"], 'error: There is no command "log"\nhint:  Did you mean `holdfast events`?\n'],

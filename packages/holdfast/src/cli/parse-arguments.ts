@@ -159,7 +159,9 @@ function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, o
           `An argument is missing: holdfast ${spec.name} needs ${operand.name} (${operand.about})`,
         );
     } else if (operand.choices !== undefined && !operand.choices.includes(typed)) {
-      throw badChoice({ command: spec.name, what: operand.name, typed, choices: operand.choices });
+      const { choices, synonyms = {} } = operand;
+      const meant = Object.hasOwn(synonyms, typed) ? (synonyms[typed] ?? typed) : typed;
+      throw badChoice({ command: spec.name, what: operand.name, typed, meant, choices });
     }
   }
 }
@@ -185,10 +187,11 @@ function badChoice(params: {
   readonly command: string;
   readonly what: string;
   readonly typed: string;
+  readonly meant?: string;
   readonly choices: readonly string[];
 }): HoldfastError {
-  const { command, what, typed, choices } = params;
-  return usage(command, `${what} cannot be "${typed}"`, choiceHint(typed, choices));
+  const { command, what, typed, meant = typed, choices } = params;
+  return usage(command, `${what} cannot be "${typed}"`, choiceHint(meant, choices));
 }
 
 function usage(command: string, message: string, hint?: string): HoldfastError {

@@ -116,8 +116,12 @@ export async function importRunFile(
     }),
     text: (page) => importText(planned, report, paint(page, "bold", escapeText(run))),
   });
-  if (report !== null)
-    shell.notify(`Show it:     ${shell.talk.program} show ${run}\nContinue it: ${shell.talk.program} resume ${run}`);
+  if (report === null) return "done";
+  const { state } = await (await holdfast.run(run)).summary();
+  const { program } = shell.talk;
+  // A resume of a run that is done has nothing to do.
+  const next = state.kind === "done" ? "It is done." : `Continue it: ${program} resume ${run}`;
+  shell.notify(`Show it:     ${program} show ${run}\n${next}`);
   return "done";
 }
 

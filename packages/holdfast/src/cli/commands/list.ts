@@ -74,8 +74,7 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
     text: (page) => (runs.length === 0 ? "" : runsText(runs, page)) + halfRemovedText(halfRemoved, page),
   });
   if (runs.length === 0 && filtered) shell.notify(`No run matches. All of them:\n  ${shell.talk.program} list`);
-  else if (runs.length === 0 && halfRemoved.length === 0)
-    shell.notify(`No runs yet. Save the first checkpoint with:\n  ${shell.talk.program} checkpoint --name "first"`);
+  else if (runs.length === 0 && halfRemoved.length === 0) shell.notify(noRuns(shell.talk.program));
   if (found.length > runs.length) shell.notify(moreText("run", runs.length));
   return "done";
 }
@@ -128,6 +127,10 @@ async function listCheckpoints(
     shell.notify(noCheckpoints(run.id, trigger !== undefined || stage !== undefined, shell.talk.program));
   if (found.length > checkpoints.length) shell.notify(moreText("checkpoint", checkpoints.length));
   return "done";
+}
+
+function noRuns(program: string): string {
+  return `No runs yet. Start one:\n  ${program} run --task "Fix the login"\nOr save a checkpoint of your own work:\n  ${program} checkpoint --name "first"`;
 }
 
 function noCheckpoints(run: string, filtered: boolean, program: string): string {

@@ -1,10 +1,13 @@
 /** The part of `rm` that removes whole runs. */
+import type { Lease } from "@holdfast/core/lease";
 import { type RunRemoval, requireRemovable } from "@holdfast/core/remove-run";
 import { isEnded } from "@holdfast/core/run";
 import { byteText } from "@holdfast/core/store-size";
+import { HoldfastError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
 import type { Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
+import type { Page } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
 
 export type RunSelection = {
@@ -21,15 +24,24 @@ export async function removeRuns(shell: Shell, selection: RunSelection): Promise
   const { force, dryRun, by } = selection;
   const holdfast = await shell.open({ create: false, writes: !dryRun });
   const plans: RunRemoval[] = [];
+  const running = new Map<string, Lease>();
   for (const address of selection.runs ?? (await selectRuns(holdfast, selection))) {
     const plan = await holdfast.planRemoval(address);
-    if (!plans.some(({ run }) => run === plan.run)) plans.push(plan);
+    if (plans.some(({ run }) => run === plan.run)) continue;
+    const lease = plan.begun ? null : await liveLease(holdfast, plan.run);
+    if (lease !== null) running.set(plan.run, lease);
+    plans.push(lease === null ? plan : { ...plan, reasons: ["it is running"] });
   }
-  const removable = selectRemovable(plans, force);
+  const isRunning = ({ run }: RunRemoval): boolean => running.has(run);
+  const removable = selectRemovable(
+    plans.filter((plan) => !isRunning(plan)),
+    force,
+  );
   const wanted = selection.runs === null ? removable : forksFirst(plans);
   let freedBytes = 0;
   if (!dryRun) {
     // Refused before the first is removed.
+    for (const { run } of wanted) refuseRunning(run, running.get(run));
     for (const plan of wanted) if (!removable.includes(plan)) requireRemovable(withoutForks(plan, wanted), force);
     for (const plan of wanted) {
       const removing = holdfast.removeRun(withoutForks(plan, wanted), { by, force });
@@ -42,9 +54,27 @@ export async function removeRuns(shell: Shell, selection: RunSelection): Promise
       ...(dryRun ? {} : { freedBytes }),
       dryRun,
     }),
-    text: () => summaryText({ plans, removable, dryRun, freedBytes }),
+    text: (page) => summaryText({ plans, removable, isRunning, dryRun, freedBytes }, page),
   });
   return "done";
+}
+
+async function liveLease(holdfast: Holdfast, run: string): Promise<Lease | null> {
+  const holder = await (await holdfast.run(run)).holder();
+  return holder?.alive === "alive" ? holder.lease : null;
+}
+
+/** A run that a process works on is not removed, not even by force. */
+function refuseRunning(run: string, lease: Lease | undefined): void {
+  if (lease === undefined) return;
+  const { owner, takenAt } = lease;
+  throw new HoldfastError({
+    code: "LEASE_HELD",
+    message: `${run} is not removed: it is running in ${owner.label} (pid ${owner.pid} on ${owner.host}) since ${takenAt}`,
+    hint: `Stop it first: \`holdfast stop ${run}\`.`,
+    retry: "later",
+    data: { run, owner, since: takenAt },
+  });
 }
 
 /** Those that may be removed together, forks before the runs that they come from. A run stays as long as one of its forks stays. */
@@ -108,13 +138,17 @@ function shortName(branch: string): string {
   return branch.replace(/^refs\/(?:heads|remotes)\//, "");
 }
 
-function summaryText(params: {
-  readonly plans: readonly RunRemoval[];
-  readonly removable: readonly RunRemoval[];
-  readonly dryRun: boolean;
-  readonly freedBytes: number;
-}): string {
-  const { plans, removable, dryRun } = params;
+function summaryText(
+  params: {
+    readonly plans: readonly RunRemoval[];
+    readonly removable: readonly RunRemoval[];
+    readonly isRunning: (plan: RunRemoval) => boolean;
+    readonly dryRun: boolean;
+    readonly freedBytes: number;
+  },
+  { program }: Page,
+): string {
+  const { plans, removable, isRunning, dryRun } = params;
   const kept = plans.filter((plan) => !removable.includes(plan));
   const removed = plans.filter((plan) => removable.includes(plan));
   const lines = [
@@ -123,7 +157,10 @@ function summaryText(params: {
       ...stayingText(plan),
     ]),
     ...kept.map((plan) => `${dryRun ? "Would keep" : "Kept"} ${plan.run}: ${whyKept(plan, removable)}.`),
-    ...(kept.some(({ reasons }) => reasons.length > 0) ? ["To remove them all the same, add --force."] : []),
+    ...kept.filter(isRunning).map(({ run }) => `Stop it first: ${program} stop ${run}`),
+    ...(kept.some((plan) => plan.reasons.length > 0 && !isRunning(plan))
+      ? ["To remove them all the same, add --force."]
+      : []),
     ...(plans.length === 0 ? ["No run to remove."] : []),
     ...(dryRun || removed.length === 0 ? [] : [`Freed ${byteText(params.freedBytes)} in the store.`]),
   ];

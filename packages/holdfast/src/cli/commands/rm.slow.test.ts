@@ -5,6 +5,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
 import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
+import { openHoldfast } from "../../open.ts";
 
 let journey: Journey;
 beforeAll(async () => {
@@ -82,10 +83,27 @@ async function remains(): Promise<string> {
 test("a whole run: refused while it has not ended or is unmerged; removed with worktree, branch, refs and log", async () => {
   await commitAll();
   expect(await journey.fails(4, "rm", "r")).toContain("r is not removed: it has not ended");
+  {
+    await using holdfast = await openHoldfast({ cwd: journey.repository(), create: false });
+    await using handle = await holdfast.run("r");
+    await handle.save({});
+    for (const force of [[], ["--force"]]) {
+      const refused = await journey.fails(5, "rm", "r", ...force);
+      expect(refused).toContain(`r is not removed: it is running in`);
+      expect(refused).toContain("`holdfast stop r`");
+      expect((await journey.run("rm", "r", "--dry-run", ...force)).stdout).toBe(
+        "Would keep r: it is running.\nStop it first: holdfast stop r\n",
+      );
+    }
+  }
   await journey.run("rm", "r", "--force");
   const before = await remains();
   expect((await journey.run(...LOOP)).status).toBe(0);
   const [{ id }] = (await journey.json("list")).runs;
+  // Nothing is left to continue of a run that is done, so an import of it does not propose that.
+  const file = `${journey.repository()}.run`;
+  await journey.run("format", "export", id, "--to", "run", "--output", file);
+  expect((await journey.run("format", "import", file)).stderr).toBe(`Show it:     holdfast show ${id}\nIt is done.\n`);
   expect(await journey.fails(4, "rm", id)).toContain("its branch has 1 unmerged commit");
   expect((await journey.run("rm", "--done")).stdout).toBe(
     `Kept ${id}: its branch has 1 unmerged commit.\nTo remove them all the same, add --force.\n`,
@@ -103,7 +121,10 @@ test("a whole run: refused while it has not ended or is unmerged; removed with w
   expect((await journey.json("list")).runs).toEqual([]);
   for (const command of ["status", "resume", "show"])
     expect(await journey.fails(3, command, id)).toContain(`Run ${id} was removed on`);
-  expect((await journey.run("verify")).status).toBe(0);
+  expect(await journey.run("verify")).toMatchObject({
+    status: 0,
+    stdout: expect.stringMatching(/^Intact: no runs, 2 removed runs, \d+ journal entries/),
+  });
   // The same work is a new run with another id.
   expect((await journey.run(...LOOP)).status).toBe(0);
   expect((await journey.json("list")).runs).toMatchObject([{ status: { kind: "done" } }]);

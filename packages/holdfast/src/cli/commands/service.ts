@@ -43,6 +43,7 @@ export const spec = {
       required: true,
       completes: "nothing",
       choices: ["install", "status", "remove"],
+      synonyms: { uninstall: "remove", delete: "remove", disable: "remove", enable: "install" },
     },
   ],
   consent: "reads",

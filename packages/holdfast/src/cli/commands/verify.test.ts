@@ -15,10 +15,15 @@ const problem: Problem = {
 };
 
 test("intact", () => {
-  expect(verifyText({ ok: true, summary, problems: [] }, PAGE)).toMatchInlineSnapshot(`
+  expect(verifyText({ ok: true, summary, problems: [], listed: null }, PAGE)).toMatchInlineSnapshot(`
     "Intact: 1 run, 31 journal entries, 7 checkpoints.
     "
   `);
+});
+
+test("runs that were removed are counted separately", () => {
+  const text = verifyText({ ok: true, summary: { ...summary, runs: 16 }, problems: [], listed: 5 }, PAGE);
+  expect(text).toMatch(/^Intact: 5 runs, 11 removed runs, 31 journal entries/);
 });
 
 test("damaged: damage, location, last trusted entry and next command", () => {
@@ -34,7 +39,7 @@ test("damaged: damage, location, last trusted entry and next command", () => {
       newestIntact: null,
     } as const,
   ];
-  const text = verifyText({ ok: false, summary: { ...summary, ok: false, problems: 2 }, problems }, PAGE);
+  const text = verifyText({ ok: false, summary: { ...summary, ok: false, problems: 2 }, problems, listed: null }, PAGE);
   const none = { repaired: [], problems, act: false };
   expect(text + repairText({ ...none, asked: false })).toMatchInlineSnapshot(`
     "Damaged: 2 problems in 1 run, 31 journal entries, 7 checkpoints.

@@ -43,12 +43,14 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const problems = events.flatMap((event) => (event.kind === "problem" ? [event.problem] : []));
   const summary = events.find((event) => event.kind === "summary") ?? null;
   const ok = problems.length === 0 && summary?.ok === true;
+  // The journals of removed runs stay and are verified. Damage may hide runs from the list, so nothing is derived then.
+  const listed = ok && only === undefined ? (await holdfast.listRuns()).length : null;
   const act = input.on("quarantine") && !input.on("dry-run") && !ok;
   const repaired = act ? await repair(shell, holdfast, events) : [];
   shell.print({
     json: () => ({ ok, summary, problems, repaired }),
     text: (page) =>
-      verifyText({ ok, summary, problems }, page) +
+      verifyText({ ok, summary, problems, listed }, page) +
       repairText({ repaired, problems, asked: input.on("quarantine"), act }),
   });
   if (!ok && !input.on("quarantine"))
@@ -83,15 +85,19 @@ interface Verified {
   readonly ok: boolean;
   readonly summary: Extract<VerifyEvent, { readonly kind: "summary" }> | null;
   readonly problems: readonly Problem[];
+  /** How many of the verified runs `list` shows; null: not known. The others were removed. */
+  readonly listed: number | null;
 }
 
 export function verifyText(verified: Verified, page: Page): string {
-  const { summary } = verified;
+  const { summary, listed } = verified;
+  const removed = summary === null || listed === null ? 0 : Math.max(0, summary.runs - listed);
   const read =
     summary === null
       ? "the check did not finish"
       : [
-          countText(summary.runs, "run"),
+          countText(summary.runs - removed, "run"),
+          ...(removed === 0 ? [] : [countText(removed, "removed run")]),
           countText(summary.entries, "journal entry", "journal entries"),
           countText(summary.checkpoints, "checkpoint"),
           ...(summary.chunks === 0 ? [] : [countText(summary.chunks, "chunk")]),
