@@ -16,6 +16,8 @@ export interface CheckoutFacts {
   readonly operation: string | null;
   /** Files with uncommitted changes, and untracked ones. Ignored files and Holdfast's own are left out. */
   readonly changed: readonly string[];
+  /** Whether git knows a name and an email of the user. Without them commits are by Holdfast. */
+  readonly hasIdentity: boolean;
 }
 
 export interface CheckoutState {

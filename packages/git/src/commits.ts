@@ -61,11 +61,10 @@ export async function commitIdentity(
   { worktree }: Pick<BranchContext, "worktree">,
   at: string,
 ): Promise<Readonly<Record<string, string>>> {
-  const settings = await readSettings(worktree.repository, worktree.gitDir);
   const fallback = snapshotIdentity(parseEpochSeconds(at));
-  const [name, mail] = ["user.name", "user.email"].map((key) => cleanIdentity(settingOf(settings, key) ?? ""));
-  // Git would complete a partial identity with the name of this machine.
-  if (!name || !mail) return fallback;
+  const user = await readUser(worktree.repository, worktree.gitDir);
+  if (user === null) return fallback;
+  const { name, mail } = user;
   return {
     ...fallback,
     GIT_AUTHOR_NAME: name,
@@ -73,6 +72,16 @@ export async function commitIdentity(
     GIT_COMMITTER_NAME: name,
     GIT_COMMITTER_EMAIL: mail,
   };
+}
+
+/** The user of this repository. null: name or email is not set; git would complete the other with the name of this machine. */
+export async function readUser(
+  repository: Parameters<typeof readSettings>[0],
+  gitDir: string,
+): Promise<{ readonly name: string; readonly mail: string } | null> {
+  const settings = await readSettings(repository, gitDir);
+  const [name, mail] = ["user.name", "user.email"].map((key) => cleanIdentity(settingOf(settings, key) ?? ""));
+  return name && mail ? { name, mail } : null;
 }
 
 /** Seconds since the epoch of an ISO 8601 time. */

@@ -8,7 +8,7 @@ import type { CheckoutFacts, CheckoutState, DescribedCommit, Workspaces } from "
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
 import { createBranch, findOperation, readBranchTip, readHead } from "./branch-refs.ts";
-import { readCommit } from "./commits.ts";
+import { readCommit, readUser } from "./commits.ts";
 import { applyPatches, readPatches } from "./hunks.ts";
 import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
@@ -206,16 +206,17 @@ async function describeCheckout(
 ): Promise<CheckoutFacts> {
   const git = createGit({ cwd: checkout.root });
   const env = await disableFilters(repository);
-  const [{ head, branch }, operation, status] = await Promise.all([
+  const [{ head, branch }, operation, user, status] = await Promise.all([
     readHead(checkout),
     findOperation(checkout.gitDir),
+    readUser(repository, checkout.gitDir),
     git.result({ args: ["--no-optional-locks", ...STATUS], env }),
   ]);
   const changed = splitRecords(status.code === 0 ? status.stdout : Buffer.alloc(0))
     .flatMap((record) => PATH.exec(record)?.[1] ?? [])
     .filter((path) => own?.test(path) !== true)
     .map(quotePath);
-  return { root: checkout.root, head, branch, operation, changed };
+  return { root: checkout.root, head, branch, operation, changed, hasIdentity: user !== null };
 }
 
 /**

@@ -25,6 +25,7 @@ import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { createOutputs } from "@holdfast/platform/outputs";
 import { loadPlugin } from "@holdfast/workflows/built-in";
+import type { AgentRole } from "@holdfast/workflows/plugin";
 import { createSyntaxGate } from "@holdfast/workflows/syntax-gate";
 
 /** Builds all adapters of this machine that workflows use. */
@@ -324,12 +325,12 @@ export function checkPrices(adapters: Adapters, agents: readonly string[], limit
  * Throws NEEDS_DECISION, before anything is created or paid for, if the run has a limit on tokens that is smaller than
  * what one call of its agents counts as: these agents never report tokens, so no call would fit.
  */
-export function checkTokens(adapters: Adapters, agents: readonly string[], limit: Partial<Budget["limit"]>): void {
+export function checkTokens(adapters: Adapters, roles: readonly AgentRole[], limit: Partial<Budget["limit"]>): void {
   const { assumedTokens = ASSUMED_TOKENS } = adapters;
   if (typeof limit.tokens !== "number" || limit.tokens >= assumedTokens) return;
-  const uncounted = agents.find(
-    (name) => adapters.agent(splitAgent(name).provider).capabilities.reportsTokens === false,
-  );
+  const uncounted = roles
+    .map(({ agent }) => agent)
+    .find((name) => adapters.agent(splitAgent(name).provider).capabilities.reportsTokens === false);
   if (uncounted === undefined) return;
   throw new HoldfastError({
     code: "NEEDS_DECISION",
@@ -362,14 +363,14 @@ function unknownVersion(name: string, version: string | null): string {
   return `Warning: ${name} ${reported}, and Holdfast needs ${minimum} or newer. Run \`${name} --version\` to check it.`;
 }
 
-/** The agents that take part in a run: those of its roles, or its own if the workflow names no roles. */
-export async function callingAgents(
+/** The agent of each role of a run. A workflow without roles calls the run's own agent. */
+export async function rolesOf(
   workflow: string,
   { agent, options }: { readonly agent: string | null; readonly options: JsonObject },
-): Promise<readonly string[]> {
+): Promise<readonly AgentRole[]> {
   const plugin = await loadPlugin(workflow);
-  if (plugin === null) return agent === null ? [] : [agent];
-  return plugin.roles(options, agent).map((role) => role.agent);
+  if (plugin !== null) return plugin.roles(options, agent);
+  return agent === null ? [] : [{ role: "agent", agent }];
 }
 
 /** The agents that a run of this workflow may call: its own and those that the options name. */

@@ -14,6 +14,7 @@ const fine: Observations = {
     usage: [],
     size: null,
   },
+  hasIdentity: true,
   freeBytes: 50 * 1024 ** 3,
   volume: { type: "ext4", unsafe: false, ignoresCase: false, cloud: null },
   unfinishedRestores: [],
@@ -35,6 +36,14 @@ describe("doctor judges its observations", () => {
     const report = diagnose(fine);
     expect(report.ok).toBe(true);
     expect(report.checks.every((check) => check.level === "ok" && check.fix === null)).toBe(true);
+  });
+
+  test("a user without a name in git is warned that commits are by Holdfast", () => {
+    expect(levelOf({ hasIdentity: false }, "identity")).toMatchObject({
+      level: "warn",
+      fix: expect.stringContaining("git config"),
+    });
+    for (const hasIdentity of [true, null]) expect(levelOf({ hasIdentity }, "identity")).toBeUndefined();
   });
 
   test("each agent has a line: ready, not installed, which is not a problem, or its problem", () => {

@@ -7,7 +7,7 @@ import type { RunUsage } from "@holdfast/core/gc";
 import { SIZE_HINT, type SizeReport } from "@holdfast/core/store-size";
 import type { Volume } from "@holdfast/platform/file-system";
 import { MIN_GIT_VERSION, isGitTooOld } from "@holdfast/platform/git-command";
-import { CLOUD_FIX, judgeSpace } from "./preflight.ts";
+import { CLOUD_FIX, NO_IDENTITY, SET_IDENTITY, judgeSpace } from "./preflight.ts";
 
 /** The plain facts that `doctor` gathers. */
 export interface Observations {
@@ -27,6 +27,8 @@ export interface Observations {
       }
     | { readonly kind: "absent" }
     | { readonly kind: "broken"; readonly code: string; readonly message: string; readonly hint: string | undefined };
+  /** Whether git knows a name and an email of the user; null: there is no checkout. */
+  readonly hasIdentity: boolean | null;
   readonly freeBytes: number;
   readonly volume: Volume;
   readonly unfinishedRestores: readonly { readonly run: string; readonly target: string }[];
@@ -70,6 +72,9 @@ export function diagnose(seen: Observations): DoctorReport {
   const checks: Check[] = [
     { name: "node", level: "ok", detail: seen.node, fix: null },
     checkGit(seen),
+    ...(seen.hasIdentity === false
+      ? [{ name: "identity", level: "warn" as const, detail: NO_IDENTITY, fix: SET_IDENTITY }]
+      : []),
     checkStore(seen),
     ...(seen.store.kind === "healthy" && seen.store.size !== null ? [checkSize(seen.store.size)] : []),
     checkDisk(seen.freeBytes),

@@ -13,7 +13,7 @@ export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
   const { observeAgents } = await import("./check-agents.ts");
   const { observeForgeLogin } = await import("./find-forge.ts");
   const programs = (names: readonly string[]) => names.map((name) => ({ name, path: findProgram(name) ?? null }));
-  const [git, free, agents, forge, opened] = await Promise.all([
+  const [git, free, agents, forge, opened, hasIdentity] = await Promise.all([
     gitVersion(),
     freeBytes(params.cwd ?? "."),
     observeAgents(),
@@ -23,10 +23,28 @@ export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
       env: process.env,
     }),
     observeStore(params),
+    observeIdentity(params.cwd ?? "."),
   ]);
   const forges = programs(FORGES);
   const volume = describeVolume(params.cwd ?? ".");
-  return diagnose({ node: process.version, git, freeBytes: free, volume, agents, forges, forge, ...opened });
+  const machine = { node: process.version, git, freeBytes: free, volume };
+  return diagnose({ ...machine, agents, forges, forge, hasIdentity, ...opened });
+}
+
+async function observeIdentity(directory: string): Promise<boolean | null> {
+  const { openGitWorkspaces } = await import("@holdfast/git/workspaces");
+  try {
+    const workspaces = await openGitWorkspaces(directory);
+    try {
+      return (await workspaces.describeCheckout())?.hasIdentity ?? null;
+    } finally {
+      await workspaces.close();
+    }
+  } catch (error) {
+    // Other checks report a missing git or repository.
+    if (error instanceof HoldfastError) return null;
+    throw error;
+  }
 }
 
 type Opened = Pick<

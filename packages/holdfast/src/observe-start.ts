@@ -66,12 +66,13 @@ export async function observeStart(
     readonly forgeUse: StartFacts["forgeUse"];
     readonly again: boolean;
     readonly needsFiles: boolean;
+    readonly roles: StartFacts["roles"];
     readonly place: (issue: IssueSnapshot | null) => Promise<RunPlace | null>;
     /** Whether another process has announced that it starts the run. */
     readonly isAnnounced: (run: string) => boolean;
   },
 ): Promise<{ readonly facts: StartFacts; readonly issue: IssueSnapshot | null; readonly place: RunPlace | null }> {
-  const { run, work, forgeUse, again, needsFiles } = request;
+  const { run, work, forgeUse, again, needsFiles, roles } = request;
   const { forge } = adapters;
   const asked = shared.forgeError === null ? await askIssue(adapters, work) : { issue: null, error: null };
   const { issue, error } = asked;
@@ -93,6 +94,7 @@ export async function observeStart(
     agents: shared.agents,
     unnamedAgent: shared.unnamedAgent,
     commands: shared.commands,
+    roles,
     folders: await observeFolders(adapters, place?.worktree ?? null),
   };
   return { facts, issue: found, place };

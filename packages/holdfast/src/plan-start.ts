@@ -28,7 +28,7 @@ import {
   isBuiltIn,
   loadPlugin,
 } from "@holdfast/workflows/built-in";
-import type { CreatedWorkflow, WorkflowPlugin } from "@holdfast/workflows/plugin";
+import type { AgentRole, CreatedWorkflow, WorkflowPlugin } from "@holdfast/workflows/plugin";
 import {
   type RunPlace,
   type SharedFacts,
@@ -107,7 +107,8 @@ export interface PlannedStart {
 /** Throws if the preflight finds an error. Changes nothing, except that it may fetch. */
 export async function planStart(
   adapters: Adapters,
-  request: StartRequest & Pick<SharedRequest, "cwd" | "agents" | "isAgentUnnamed">,
+  request: StartRequest &
+    Pick<SharedRequest, "cwd" | "agents" | "isAgentUnnamed"> & { readonly roles: readonly AgentRole[] },
   options: PlanOptions = {},
 ): Promise<PlannedStart> {
   const { work, workflow, again = false, files } = request;
@@ -139,6 +140,7 @@ export async function planStart(
     forgeUse: forgeUse(workflow.shape.name),
     again: again || options.isRepeated === true,
     needsFiles: adapters.workspaces === null && isBuiltIn(workflow.shape.name),
+    roles: request.roles,
     isAnnounced: options.isAnnounced ?? (() => false),
     place: async (found) =>
       files ? await findPlace(adapters, id, naming?.branch?.({ run: id, issue: found }) ?? undefined) : null,

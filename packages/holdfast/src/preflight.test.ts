@@ -8,7 +8,7 @@ const fine: StartFacts = {
   run: "issue-1",
   again: false,
   repository: {
-    checkout: { root: "/shop", head: "a", branch: "refs/heads/main", operation: null, changed: [] },
+    checkout: { root: "/shop", head: "a", branch: "refs/heads/main", operation: null, changed: [], hasIdentity: true },
     remote: { name: "origin", url: "https://github.com/octo/app.git" },
     host: "github.com",
     unreachable: null,
@@ -31,6 +31,10 @@ const fine: StartFacts = {
   ],
   unnamedAgent: null,
   commands: [],
+  roles: [
+    { role: "impl", agent: "codex" },
+    { role: "review", agent: "codex" },
+  ],
   folders: [{ path: "/shop", problem: null, freeBytes: 50 * 1024 ** 3 }],
 };
 
@@ -71,6 +75,36 @@ describe("preflight", () => {
         repository: { ...repository, remote: null, host: null },
       },
       ["error forge"],
+    ],
+    [
+      "no identity in git",
+      {
+        repository: {
+          ...repository,
+          checkout: { root: "/shop", head: "a", branch: null, operation: null, changed: [], hasIdentity: false },
+        },
+      },
+      ["notice identity"],
+    ],
+    [
+      "a program of the user that also reviews",
+      {
+        roles: [
+          { role: "impl", agent: "command:./a.sh" },
+          { role: "review", agent: "command:./a.sh" },
+        ],
+      },
+      ["notice command_review"],
+    ],
+    [
+      "a reviewer that the user chose",
+      {
+        roles: [
+          { role: "impl", agent: "codex" },
+          { role: "review", agent: "command:./review.sh" },
+        ],
+      },
+      [],
     ],
     ["a bare repository", { repository: { ...repository, checkout: null } }, []],
     ["a full disk", { folders: [{ path: "/shop", problem: null, freeBytes: 1024 }] }, ["error disk_full"]],

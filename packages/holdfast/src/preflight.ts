@@ -2,7 +2,7 @@
  * Judges whether a run can start: one table of mistakes, each with its message, error code and hint. Pure:
  * observe-start.ts gathers the facts. `run`, `run --dry-run` and the library use the same table.
  */
-import type { AgentProbe } from "@holdfast/core/agent";
+import { type AgentProbe, splitAgent } from "@holdfast/core/agent";
 import type { PushRefusal, Remote } from "@holdfast/core/branch";
 import type { Work } from "@holdfast/core/run";
 import { byteText } from "@holdfast/core/store-size";
@@ -10,6 +10,7 @@ import type { CheckoutFacts } from "@holdfast/core/workspace";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
 import { cloudFolder } from "@holdfast/platform/file-system";
 import type { ForgeUse } from "@holdfast/workflows/built-in";
+import type { AgentRole } from "@holdfast/workflows/plugin";
 
 /** What is known before a run, a branch, a worktree or a store is created. */
 export interface StartFacts {
@@ -34,6 +35,8 @@ export interface StartFacts {
   /** No agent is named although the workflow needs one; null: one is. */
   readonly unnamedAgent: { readonly ready: readonly string[]; readonly hint: string } | null;
   readonly commands: readonly CommandFacts[];
+  /** The agent of each role. */
+  readonly roles: readonly AgentRole[];
   /** Folders in which the run writes. */
   readonly folders: readonly FolderFacts[];
 }
@@ -523,6 +526,31 @@ export const PREFLIGHT: readonly PreflightRow[] = [
     },
   },
   {
+    check: "identity",
+    mistake: "git knows no name and email of the user: commits of the run are by Holdfast",
+    level: "notice",
+    code: null,
+    judge: ({ repository }) =>
+      repository?.checkout?.hasIdentity === false ? [{ message: NO_IDENTITY, hint: SET_IDENTITY }] : [],
+  },
+  {
+    check: "command_review",
+    mistake: "a `command` agent also reviews, and a review must be JSON",
+    level: "notice",
+    code: null,
+    judge: ({ roles }) => {
+      const reviewer = roles.find(({ role }) => role === "review")?.agent;
+      const hasOtherRole = roles.some(({ role, agent }) => role !== "review" && agent === reviewer);
+      if (reviewer === undefined || !hasOtherRole || splitAgent(reviewer).provider !== "command") return [];
+      return [
+        {
+          message: `${reviewer} also reviews, and must then answer with a JSON object (docs/agents.md)`,
+          hint: "For a program that does not: `--no-review`, or another reviewer with `--review-model`.",
+        },
+      ];
+    },
+  },
+  {
     check: "fallback_agent",
     mistake: "an agent of errors.fallback is not ready",
     level: "notice",
@@ -557,6 +585,10 @@ export const PREFLIGHT: readonly PreflightRow[] = [
   },
 ];
 
+export const NO_IDENTITY =
+  "Git knows no user.name and user.email here: commits of runs are by Holdfast <holdfast@localhost>";
+export const SET_IDENTITY =
+  'Set them: `git config --global user.name "Your Name"` and `git config --global user.email you@example.com`.';
 const NEEDS_ISSUE = "This workflow needs an issue";
 export const NEW_REPOSITORY = 'Make it one: `git init && git add --all && git commit -m "First commit"`.';
 

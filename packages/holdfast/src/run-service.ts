@@ -33,13 +33,13 @@ import {
   adaptersOfRun,
   agentsOf,
   buildAdapters,
-  callingAgents,
   checkAgents,
   checkPrices,
   checkTokens,
   checkVersions,
   lacksAgent,
   recordAdapters,
+  rolesOf,
 } from "./adapters.ts";
 import { applyLimits, planLimits } from "./change-limits.ts";
 import { type Announcement, type StartingProcess, announceStart, listStartingProcesses } from "./announce-start.ts";
@@ -119,7 +119,8 @@ export class RunService {
     const agents = await agentsOf(workflow.shape.name, { agent, options: workflowOptions });
     checkAgents(adapters, agents);
     checkPrices(adapters, agents, limit);
-    checkTokens(adapters, await callingAgents(workflow.shape.name, { agent, options: workflowOptions }), limit);
+    const roles = await rolesOf(workflow.shape.name, { agent, options: workflowOptions });
+    checkTokens(adapters, roles, limit);
     const isAgentUnnamed = await lacksAgent(workflow.shape.name, { agent, options: workflowOptions });
     const asked = { work, agent, limit, labels, id, base, files, again, mode, seed };
     const request = {
@@ -128,6 +129,7 @@ export class RunService {
       options: workflowOptions,
       cwd: this.#options.directory,
       agents,
+      roles,
       isAgentUnnamed,
     };
     const { like, ...how } = options;
@@ -235,7 +237,7 @@ export class RunService {
       const agents = await agentsOf(name, { agent: own, options });
       const limit = { ...plans.planned.checkpoint?.planes.position.budget.limit, ...params.limit };
       checkPrices(adapters, agents, limit);
-      checkTokens(adapters, await callingAgents(name, { agent: own, options }), limit);
+      checkTokens(adapters, await rolesOf(name, { agent: own, options }), limit);
       for (const text of kind === "ask" ? [] : await checkVersions(adapters, agents))
         emitNote({ clock: adapters.clock, run, listen: params.listen }, text);
     }

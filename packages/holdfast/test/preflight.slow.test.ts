@@ -502,13 +502,20 @@ describe("a mistake is an error before anything exists", () => {
       expect.stringMatching(/^error: The agent `no-such-agent` cannot run/),
       expect.stringMatching(/^error: The gate `no-such-gate` cannot run/),
       "notice: 1 file with uncommitted changes is not part of the run: new.txt",
+      expect.stringMatching(/^notice: command:no-such-agent also reviews/),
     ]);
     const json = await place.run("--json", ...args);
     expect(JSON.parse(json.stderr).error).toMatchObject({
       code: "USAGE",
       data: {
         check: "base",
-        more: [{ check: "branch", code: "NEEDS_DECISION" }, {}, {}, { check: "changes", level: "notice", code: null }],
+        more: [
+          { check: "branch", code: "NEEDS_DECISION" },
+          {},
+          {},
+          { check: "changes", level: "notice", code: null },
+          { check: "command_review", level: "notice", code: null },
+        ],
       },
     });
   }, 120_000);

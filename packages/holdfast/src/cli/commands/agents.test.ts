@@ -54,6 +54,16 @@ test("doctor has a line for each agent, with the fix", async () => {
   for (const name of AGENT_PROGRAMS) expect(stdout).toMatch(new RegExp(`^(?:ok|warn|missing) +${name} `, "m"));
 });
 
+test("doctor knows a program of the user that the config names as the agent", async () => {
+  const config = join(repository, "holdfast.config.yaml");
+  writeFileSync(config, "agent: command:sh agent.sh\n");
+  expect((await run("--trust", "doctor")).stdout).toMatch(/^ok +agents +the config names command:sh agent\.sh$/m);
+  writeFileSync(config, "agent: command:./gone.sh\n");
+  expect((await run("--trust", "doctor")).stdout).toMatch(
+    /^warn +agents +the config names \S+ and \.\/gone\.sh does not\s+exist$/m,
+  );
+});
+
 describe("agents", () => {
   test("an agent that is too old is shown with the upgrade, and a run with it is refused before a call", async () => {
     program("claude", `touch ${join(bin, "called-$1")}; echo "2.0.72 (Claude Code)"`);

@@ -1,10 +1,15 @@
 /** The `doctor` command: checks this machine, the repository, the store and the config. */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { splitAgent } from "@holdfast/core/agent";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
+import { findProgram } from "@holdfast/platform/subprocess";
 import { byteText } from "@holdfast/core/store-size";
 import { loadConfig } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
 import type { CheckLevel, DoctorReport } from "../../diagnosis.ts";
+import { firstProgram } from "../../observe-start.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
@@ -35,23 +40,30 @@ export const spec = {
 type Check = DoctorReport["checks"][number];
 
 export async function run(shell: Shell, _input: Input<(typeof spec)["flags"]>): Promise<Exit> {
-  const [config, ...prices] = await checkConfig(shell);
+  const { checks: config, own } = await checkConfig(shell);
   const named = await checkNamedStore(shell);
   const { checks: found, usage } = await shell.doctor();
   const names = (await shell.commands()).map(({ spec }) => spec.name);
-  const checks = [config, ...prices, ...found.map((check) => (check.name === "store" ? (named ?? check) : check))].map(
-    (check) => ({
-      ...check,
-      fix: check.fix === null ? null : repeatFlags(check.fix, shell.talk.program, names),
-    }),
-  );
+  const others = found
+    .filter(({ name }) => name !== "agents" || own === null)
+    .map((check) => (check.name === "store" ? (named ?? check) : check));
+  const checks = [...config, ...others, ...(own === null ? [] : [own])].map((check) => ({
+    ...check,
+    fix: check.fix === null ? null : repeatFlags(check.fix, shell.talk.program, names),
+  }));
   const ok = checks.every(({ level }) => level !== "fail");
   shell.print({ json: () => ({ ok, checks, usage }), text: (page) => doctorText({ ok, checks, usage }, page) });
   return ok ? "done" : "failed";
 }
 
-/** The config file; if it limits money, also the prices of the agents that it names. */
-async function checkConfig(shell: Shell): Promise<readonly [Check, ...Check[]]> {
+interface ConfigChecks {
+  /** The config file; if it limits money, also the prices of the agents that it names. */
+  readonly checks: readonly Check[];
+  /** The program of the user that the config names as the agent; null: it names none. */
+  readonly own: Check | null;
+}
+
+async function checkConfig(shell: Shell): Promise<ConfigChecks> {
   const loaded = await loadConfig({
     cwd: shell.cwd,
     env: shell.env,
@@ -59,22 +71,34 @@ async function checkConfig(shell: Shell): Promise<readonly [Check, ...Check[]]> 
     allows: shell.consent.isTrusted,
   });
   await shell.consent.items();
+  if (!loaded.ok) {
+    const count = loaded.problems.length;
+    const detail = `${loaded.path}: ${count === 1 ? "1 problem" : `${count} problems`}; the other checks used defaults`;
+    return { checks: [{ name: "config", level: "fail", detail, fix: "holdfast config check" }], own: null };
+  }
+  const { path, settings } = loaded.config;
   const waiting = loaded.consents.filter((item) => !shell.consent.isTrusted(item)).length;
-  if (loaded.ok && waiting > 0) {
-    const settings = waiting === 1 ? "1 setting needs" : `${waiting} settings need`;
-    const detail = `${loaded.config.path ?? ""}: ${settings} your consent`;
-    return [
-      { name: "config", level: "ok", detail, fix: "holdfast trust" },
-      ...(await checkPrices(loaded.config.settings.work)),
-    ];
-  }
-  if (loaded.ok) {
-    const detail = loaded.config.path ?? "no file; defaults are in force";
-    return [{ name: "config", level: "ok", detail, fix: null }, ...(await checkPrices(loaded.config.settings.work))];
-  }
-  const count = loaded.problems.length;
-  const detail = `${loaded.path}: ${count === 1 ? "1 problem" : `${count} problems`}; the other checks used defaults`;
-  return [{ name: "config", level: "fail", detail, fix: "holdfast config check" }];
+  const needs = waiting === 1 ? "1 setting needs" : `${waiting} settings need`;
+  const config: Check =
+    waiting > 0
+      ? { name: "config", level: "ok", detail: `${path ?? ""}: ${needs} your consent`, fix: "holdfast trust" }
+      : { name: "config", level: "ok", detail: path ?? "no file; defaults are in force", fix: null };
+  return { checks: [config, ...(await checkPrices(settings.work))], own: checkOwnAgent(shell, settings.work) };
+}
+
+/** A `command` agent needs no agent CLI. Only a program that can be found without starting a shell is judged. */
+function checkOwnAgent({ cwd }: Shell, work: WorkSettings): Check | null {
+  const name = work.models.impl ?? work.agent;
+  if (name === null) return null;
+  const { provider, model } = splitAgent(name);
+  if (provider !== "command" || model === null) return null;
+  const program = firstProgram(model);
+  const isFound =
+    program === null ||
+    (program.includes("/") ? existsSync(resolve(cwd, program)) : findProgram(program) !== undefined);
+  if (isFound) return { name: "agents", level: "ok", detail: `the config names ${name}`, fix: null };
+  const detail = `the config names ${name}, and ${program} does not exist`;
+  return { name: "agents", level: "warn", detail, fix: "Correct `agent` in the config; see docs/agents.md." };
 }
 
 async function checkPrices(work: WorkSettings): Promise<readonly Check[]> {

@@ -159,11 +159,12 @@ function clusterWidth(cluster: string): number {
   return ruler.wide.test(cluster) ? 2 : 1;
 }
 
-/** Wraps at blanks. A word wider than the line gets its own line and is not cut. */
+/** Wraps at blanks. A word wider than the line gets its own line and is not cut, and so does a command in backquotes. */
 export function wrap(text: string, width: number): readonly string[] {
   const lines: string[] = [];
   let line = "";
-  for (const word of text.split(/\s+/)) {
+  for (const glued of glueCode(text).split(/\s+/)) {
+    const word = glued.replaceAll(GLUE, " ");
     if (line !== "" && displayWidth(line) + 1 + displayWidth(word) > width) {
       lines.push(line);
       line = word;
@@ -200,11 +201,13 @@ export function wrapLine(
   const end = line.lastIndexOf(": ");
   const command = end === -1 ? "" : line.slice(end + 2);
   const wrapped = (text: string): string =>
-    wrapStyled(
-      text.replaceAll(/`[^`]*`/g, (code) => code.replaceAll(" ", GLUE)),
-      { width, indent, keepsWords: true },
-    ).replaceAll(GLUE, " ");
+    wrapStyled(glueCode(text), { width, indent, keepsWords: true }).replaceAll(GLUE, " ");
   return isCommand(command) ? `${wrapped(line.slice(0, end + 1))}\n${" ".repeat(indent + 2)}${command}` : wrapped(line);
+}
+
+/** Makes one word of each command in backquotes. An unpaired backquote must not glue a whole text. */
+function glueCode(text: string): string {
+  return text.replaceAll(/`[^`\n]{0,120}`/g, (code) => code.replaceAll(" ", GLUE));
 }
 
 /** Escaped text cannot contain this character. */
