@@ -219,13 +219,17 @@ export async function checkRemoteBranch(
   { head }: { readonly head: string },
 ): Promise<RemoteAnswer> {
   const found = await callForge(context, () =>
-    context.step("remote-tip", async () => {
-      const fetched = await branch.fetch();
-      if (fetched.kind === "failed")
-        throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
-      const tip = await branch.remoteBranch(branch.name);
-      return { tip, ours: tip === null || (await branch.isAncestor({ ancestor: tip, of: head })) };
-    }),
+    context.step(
+      "remote-tip",
+      async () => {
+        const fetched = await branch.fetch();
+        if (fetched.kind === "failed")
+          throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+        const tip = await branch.remoteBranch(branch.name);
+        return { tip, ours: tip === null || (await branch.isAncestor({ ancestor: tip, of: head })) };
+      },
+      { title: "fetching the branch" },
+    ),
   );
   if (found.ours || isAcceptedTip(context.extensions, found.tip)) return { kind: "go", expected: found.tip };
   const answer = await context.decide({
@@ -290,15 +294,19 @@ export async function followPushed(
 ): Promise<void> {
   const { branch } = worktree;
   const found = await callForge(context, () =>
-    context.step("pushed-own", async () => {
-      const fetched = await branch.fetch();
-      if (fetched.kind === "failed")
-        throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
-      const tip = await branch.remoteBranch(branch.name);
-      const head = await branch.head();
-      if (tip === null || (await branch.isAncestor({ ancestor: tip, of: head }))) return { tip: null, behind: false };
-      return { tip, behind: await branch.isAncestor({ ancestor: head, of: tip }) };
-    }),
+    context.step(
+      "pushed-own",
+      async () => {
+        const fetched = await branch.fetch();
+        if (fetched.kind === "failed")
+          throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+        const tip = await branch.remoteBranch(branch.name);
+        const head = await branch.head();
+        if (tip === null || (await branch.isAncestor({ ancestor: tip, of: head }))) return { tip: null, behind: false };
+        return { tip, behind: await branch.isAncestor({ ancestor: head, of: tip }) };
+      },
+      { title: "fetching the branch" },
+    ),
   );
   if (found.tip === null) return;
   const answer = found.behind ? "theirs" : await askForeign(context, worktree, found.tip);
@@ -336,10 +344,14 @@ export async function rebaseOnto(
   params: { readonly step: string; readonly onto: string; readonly at: string },
 ): Promise<RebaseResult> {
   const { step, onto, at } = params;
-  const there = await context.step(`${step}-look`, async () => {
-    const head = await branch.head();
-    return (await branch.isAncestor({ ancestor: onto, of: head })) ? head : null;
-  });
+  const there = await context.step(
+    `${step}-look`,
+    async () => {
+      const head = await branch.head();
+      return (await branch.isAncestor({ ancestor: onto, of: head })) ? head : null;
+    },
+    { title: "comparing the branches" },
+  );
   if (there !== null) return { kind: "up_to_date", commit: there };
   const result = await context.step(
     step,

@@ -197,7 +197,9 @@ export async function runGateOnBase(
 ): Promise<BaseVerdict> {
   const { gate, base } = params;
   const { branch } = worktree;
-  const isBase = await context.step("is-base", async () => (await branch.head()) === base.commit);
+  const isBase = await context.step("is-base", async () => (await branch.head()) === base.commit, {
+    title: "comparing the branch with its base",
+  });
   if (!isBase) return { kind: "continue", failure: null };
   await context.prepareWorktree();
   // Files that a set-up made and that git does not ignore are in no earlier checkpoint.

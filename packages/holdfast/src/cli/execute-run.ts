@@ -166,7 +166,7 @@ function headLines(outcome: RunOutcome, status: RunDetails, page: Page): readonl
       return headedLines(
         "yellow",
         "Interrupted",
-        `${id}: the agent was stopped and everything is saved${at(status)}.`,
+        `${id}: the work was stopped and everything is saved${at(status)}.`,
         page,
       );
     case "ask":

@@ -50,6 +50,7 @@ describe("an agent without progress", () => {
     await using bench = await makeBench({ answers: [], options: { implModel: `command:${sweeps}` } });
     expect(await bench.work()).toMatchObject({ kind: "failed", reason: expect.stringMatching(/^Stuck/) });
     expect((await bench.planes()).position.iteration).toBe(3);
+    expect(await bench.read(".tmp/stuck-report.md")).toContain("Cost: tokens unknown, money unknown, ");
   });
 
   test("by a plain command is a question the second time, not a missing marker", async () => {

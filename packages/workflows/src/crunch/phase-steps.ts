@@ -169,12 +169,16 @@ async function applyMovedLabel(
 ): Promise<void> {
   const { issue } = requireSetup(context);
   const moved = await callForge(context, () =>
-    context.step("label-moved", async (): Promise<MovedLabel | null> => {
-      const found = await forge.getIssue(issue.number);
-      if (found === null) return null;
-      const own = await ownLabels(work, context);
-      return movedLabel({ now: found.labels, own, entering: phase, agreed: await agreedLabels(work, context) });
-    }),
+    context.step(
+      "label-moved",
+      async (): Promise<MovedLabel | null> => {
+        const found = await forge.getIssue(issue.number);
+        if (found === null) return null;
+        const own = await ownLabels(work, context);
+        return movedLabel({ now: found.labels, own, entering: phase, agreed: await agreedLabels(work, context) });
+      },
+      { title: "reading the labels of the issue" },
+    ),
   );
   if (moved === null) return;
   const at = context.state.phases.at(-1)?.phase ?? "its beginning";

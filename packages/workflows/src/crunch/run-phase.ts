@@ -59,10 +59,14 @@ async function haveTeam({ adapters }: CrunchDependencies, context: CrunchContext
   if (state.team !== null && !composedHere) return state.team;
   const { issue, settings, base } = requireSetup(context);
   const of = { run: context.run.id, issue: issue.number };
-  const priorFailures = await context.step("prior-failures", () => countFailures(adapters, of));
-  const languages = await context.step("languages", async () => [
-    ...detectLanguages((await adapters.workspaces?.filesOf(base.commit)) ?? []),
-  ]);
+  const priorFailures = await context.step("prior-failures", () => countFailures(adapters, of), {
+    title: "counting earlier failures",
+  });
+  const languages = await context.step(
+    "languages",
+    async () => [...detectLanguages((await adapters.workspaces?.filesOf(base.commit)) ?? [])],
+    { title: "detecting the languages" },
+  );
   const team = composeTeam({ issue, settings, languages, priorFailures, at });
   await recordEvent(context, "team-composed", { kind: "team_composed", team });
   return context.state.team ?? team;
@@ -310,19 +314,25 @@ async function injectKnowledge(
 ): Promise<void> {
   const { phase, at, tags } = params;
   const { issue } = requireSetup(context);
-  const entries = await context.step("knowledge", async () => {
-    const injected = injectedEntries(context.state.knowledge);
-    const known = await earlierKnowledge(adapters, context.run.id);
-    const select = { entries: known, tags, issue: issue.number, injected, at };
-    return [...selectKnowledge({ ...select, maxEntries: MAX_ENTRIES, maxCharacters: MAX_CHARACTERS })];
-  });
+  const entries = await context.step(
+    "knowledge",
+    async () => {
+      const injected = injectedEntries(context.state.knowledge);
+      const known = await earlierKnowledge(adapters, context.run.id);
+      const select = { entries: known, tags, issue: issue.number, injected, at };
+      return [...selectKnowledge({ ...select, maxEntries: MAX_ENTRIES, maxCharacters: MAX_CHARACTERS })];
+    },
+    { title: "selecting what earlier runs learned" },
+  );
   await recordEvent(context, "knowledge-injected", { kind: "knowledge_injected", phase, entries, at });
 }
 
 /** Captures everything that this phase planned, each once. What an import names without its content stays pending. */
 async function captureKnowledge(context: CrunchContext, at: string): Promise<void> {
-  const names = await context.step("captures", () =>
-    context.state.knowledge.pending.flatMap(({ name, content }) => (content === "" ? [] : [name])),
+  const names = await context.step(
+    "captures",
+    () => context.state.knowledge.pending.flatMap(({ name, content }) => (content === "" ? [] : [name])),
+    { title: "listing what was learned" },
   );
   for (const name of names) await recordEvent(context, `captured:${name}`, { kind: "knowledge_captured", name, at });
 }

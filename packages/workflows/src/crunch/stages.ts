@@ -302,8 +302,10 @@ async function explainEmptyBranch(
   if (LATER[phase].some((later) => mayEdit(context, later, place.at))) return null;
   const { base } = requireSetup(context);
   const { branch } = place.worktree;
-  const isEmpty = await context.step("empty", async () =>
-    branch.isAncestor({ ancestor: await branch.head(), of: base.commit }),
+  const isEmpty = await context.step(
+    "empty",
+    async () => branch.isAncestor({ ancestor: await branch.head(), of: base.commit }),
+    { title: "looking for changes" },
   );
   if (!isEmpty) return null;
   const quoted = summary.trim() === "" ? "" : ` What the team said:\n${truncateStart(summary.trim(), SAID_CHARACTERS)}`;

@@ -83,6 +83,12 @@ function failureReport(params: {
   return { json, text: reportText({ ...params, tried }) };
 }
 
+/** A call of unknown usage is not reported as zero tokens. */
+function tokensOf({ tokens, uncounted = 0 }: Position["budget"]["spent"]): string {
+  if (uncounted === 0) return `${tokens} tokens`;
+  return tokens === 0 ? "tokens unknown" : `${tokens} tokens and calls of unknown usage (${uncounted})`;
+}
+
 /** A call with an unknown price is not reported as free. */
 function moneyOf({ microUsd, unpriced = 0 }: Position["budget"]["spent"]): string {
   const known = `${(microUsd / 1_000_000).toFixed(2)} USD`;
@@ -92,7 +98,7 @@ function moneyOf({ microUsd, unpriced = 0 }: Position["budget"]["spent"]): strin
 
 function reportText(params: Parameters<typeof failureReport>[0] & { readonly tried: readonly string[] }): string {
   const { position, state, returnedTo, diff } = params;
-  const { tokens, milliseconds } = position.budget.spent;
+  const { milliseconds } = position.budget.spent;
   const lines = [
     `# ${state.issue === null ? "Issue" : issueHeading(state.issue)} was not finished`,
     "",
@@ -101,7 +107,7 @@ function reportText(params: Parameters<typeof failureReport>[0] & { readonly tri
     returnedTo === null
       ? "The files are as the last stage left them."
       : `The files are those of checkpoint ${returnedTo.sequence}, which had the best review (${returnedTo.score}).`,
-    `Cost: ${tokens} tokens, ${moneyOf(position.budget.spent)}, ${Math.round(milliseconds / 1000)} s.`,
+    `Cost: ${tokensOf(position.budget.spent)}, ${moneyOf(position.budget.spent)}, ${Math.round(milliseconds / 1000)} s.`,
     ...(state.failing === null ? [] : ["", `## What failed: ${state.failing.gate}`, "", state.failing.detail]),
     "",
     "## What was tried",

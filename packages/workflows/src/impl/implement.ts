@@ -227,10 +227,14 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
     return await revert(
       `the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`,
     );
-  const others = await context.step("other-files", async () => {
-    const changed = await worktree.branch.changedSince({ from: before, exclude: [OUTPUT_DIRECTORY] });
-    return changed.map((file) => file.path).filter((path) => !files.includes(path));
-  });
+  const others = await context.step(
+    "other-files",
+    async () => {
+      const changed = await worktree.branch.changedSince({ from: before, exclude: [OUTPUT_DIRECTORY] });
+      return changed.map((file) => file.path).filter((path) => !files.includes(path));
+    },
+    { title: "listing the changed files" },
+  );
   if (others.length > 0) return await revert(`it changed files that it was not given: ${others.join(", ")}`);
   const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: null });
   if (verdict.kind === "failed") return await revert(verdict.reason);
@@ -245,11 +249,15 @@ async function changedFiles(
   { branch }: Worktree,
 ): Promise<readonly string[]> {
   const { base } = requireSetup(context.state);
-  return await context.step("files", async () => {
-    const changed = await branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
-    const there = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
-    return there.slice(0, work.options.simplifyFiles);
-  });
+  return await context.step(
+    "files",
+    async () => {
+      const changed = await branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
+      const there = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
+      return there.slice(0, work.options.simplifyFiles);
+    },
+    { title: "listing the changed files" },
+  );
 }
 
 export function simplifyPrompt(params: {

@@ -77,7 +77,9 @@ async function publish(work: ImplDependencies, context: ImplContext, worktree: W
 
 /** Without a forge the branch is the result. Nothing is pushed or merged: the user decides where it goes. */
 async function leaveBranch(context: ImplContext, { branch }: Worktree): Promise<Conclusion> {
-  const remote = await context.step("remote", async () => (await branch.pushRemote())?.name ?? null);
+  const remote = await context.step("remote", async () => (await branch.pushRemote())?.name ?? null, {
+    title: "looking for the remote",
+  });
   const next =
     remote === null ? `Merge it with: git merge ${branch.name}` : `Push it with: git push -u ${remote} ${branch.name}`;
   const reason = `The branch ${branch.name} is ready. ${next}`;
@@ -86,12 +88,16 @@ async function leaveBranch(context: ImplContext, { branch }: Worktree): Promise<
 
 async function findExisting(context: ImplContext, forge: Forge, head: string): Promise<Existing | null> {
   return await callForge(context, () =>
-    context.step("existing", async () => {
-      const found = await forge.findPullRequest(head);
-      if (found === null) return null;
-      const { number, url, state, headCommit, title, body } = found;
-      return { number, url, state, headCommit, title, body };
-    }),
+    context.step(
+      "existing",
+      async () => {
+        const found = await forge.findPullRequest(head);
+        if (found === null) return null;
+        const { number, url, state, headCommit, title, body } = found;
+        return { number, url, state, headCommit, title, body };
+      },
+      { title: "looking for the pull request" },
+    ),
   );
 }
 

@@ -123,10 +123,14 @@ async function settleOwn(
   { tip }: { readonly tip: string | null },
 ): Promise<Own> {
   const { pushed } = context.state;
-  const judged = await context.step("own-tip", async () => {
-    const found = await compareRemoteTip({ branch, tip, head: await branch.head(), pushed });
-    return { ...found };
-  });
+  const judged = await context.step(
+    "own-tip",
+    async () => {
+      const found = await compareRemoteTip({ branch, tip, head: await branch.head(), pushed });
+      return { ...found };
+    },
+    { title: "comparing the branch with its remote" },
+  );
   switch (judged.kind) {
     case "known":
       return { kind: "go", build: null };

@@ -88,17 +88,21 @@ async function filesChanged(
   { branch }: Worktree,
   { before, head }: { readonly before: string; readonly head: string },
 ): Promise<{ readonly files: number; readonly tree: string; readonly artifacts: readonly Artifact[] }> {
-  return await context.step("changed", async () => {
-    const exclude = [OUTPUT_DIRECTORY];
-    const files = await branch.changedSince({ from: before, exclude });
-    const { began } = context.state;
-    const all = began === null ? files : await branch.changedSince({ from: began, exclude });
-    return {
-      files: files.length,
-      tree: await branch.treeOf(head),
-      artifacts: all.slice(0, MAX_ARTIFACTS).map(artifactOf),
-    };
-  });
+  return await context.step(
+    "changed",
+    async () => {
+      const exclude = [OUTPUT_DIRECTORY];
+      const files = await branch.changedSince({ from: before, exclude });
+      const { began } = context.state;
+      const all = began === null ? files : await branch.changedSince({ from: began, exclude });
+      return {
+        files: files.length,
+        tree: await branch.treeOf(head),
+        artifacts: all.slice(0, MAX_ARTIFACTS).map(artifactOf),
+      };
+    },
+    { title: "listing the changed files" },
+  );
 }
 
 function artifactOf({ path, status, digest }: ChangedFile): Artifact {

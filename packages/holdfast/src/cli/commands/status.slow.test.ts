@@ -121,6 +121,12 @@ describe("a run with a task graph", () => {
       elapsed: { kind: "at_least" },
     });
     expect(await shown("status", "1")).toContain("continues with api");
+    // Of several runs each has its command.
+    const all = await place.run("status");
+    expect(all.stderr).toContain("Continue with: holdfast resume issue-1\n");
+    expect(all.stderr.split("\n").filter((line) => line.includes("holdfast resume"))).toHaveLength(
+      JSON.parse(await shown("status", "--json")).runs.length,
+    );
     expect(await shown("show", "--graph", "1")).toContain(":::interrupted");
   });
 });

@@ -131,6 +131,7 @@ async function showAll(shell: Shell, holdfast: Holdfast | undefined): Promise<Ex
   shell.print({ json: () => overviewJson(overview), text: (page) => overviewText(overview, page) });
   const [only, other] = runs;
   if (only !== undefined && other === undefined) shell.notify(nextText(only, shell.talk));
+  else if (only !== undefined) shell.notify(nextLines(runs, shell.talk));
   else if (only === undefined && starting.length > 0) {
     for (const one of starting) shell.notify(`Stop it: ${shell.talk.program} stop ${stopName(one)}`);
   } else if (only === undefined) {
@@ -139,6 +140,11 @@ async function showAll(shell: Shell, holdfast: Holdfast | undefined): Promise<Ex
     shell.notify(`${none}: ${shell.talk.program} ${ended === 0 ? "run ISSUE" : "list"}`);
   }
   return "done";
+}
+
+/** The first command for each of several runs. */
+function nextLines(runs: readonly RunDetails[], page: Page): string {
+  return runs.flatMap((one) => nextText(one, page).split("\n")[0] || []).join("\n");
 }
 
 /** Until Ctrl+C. */
