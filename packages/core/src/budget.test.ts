@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import {
   NOTHING,
   RESOURCES,
+  assumedUsage,
   costOf,
   exceeded,
   holdUnknown,
@@ -30,6 +31,14 @@ describe("budget", () => {
     const settled = settle(after, { estimate: tokens(60), actual: tokens(40) });
     expect(settled).toMatchObject({ spent: tokens(40), reserved: NOTHING });
     expect(reserve(settled, tokens(60))).toMatchObject({ kind: "reserved" });
+  });
+
+  test("a call of unknown usage counts as the largest so far, unless its agent never reports tokens", () => {
+    const { limit } = newBudget({ tokens: 1000 });
+    const assumed = (largest: number, neverKnown?: boolean) =>
+      assumedUsage(limit, { tokens: largest, microUsd: 0 }, 300, neverKnown).tokens;
+    expect([assumed(0), assumed(40), assumed(0, true), assumed(40, true)]).toEqual([100, 40, 300, 300]);
+    expect(assumedUsage(newBudget({}).limit, NOTHING, 300, true)).toEqual(NOTHING);
   });
 
   test("the estimate of a call of unknown usage is held, the known part is not", () => {

@@ -105,8 +105,8 @@ export const ASSUMED_TOKENS = 30_000;
 
 /**
  * Assumed usage of a call whose usage is unknown: that of the run's largest call so far. Without one, `first` tokens or
- * a tenth of the limit, whichever is less. A call whose tokens are never known counts as `first` in full: with a tenth,
- * any limit would allow ten calls. Resources without a limit get 0.
+ * a tenth of the limit, whichever is less. A call of an agent that never reports tokens counts as `first` in full: with
+ * a tenth, any limit would allow ten calls. Resources without a limit get 0.
  */
 export function assumedUsage(
   limit: Budget["limit"],
@@ -115,8 +115,8 @@ export function assumedUsage(
   neverKnown = false,
 ): Amounts {
   const tenth = (resource: "tokens" | "microUsd"): number => Math.ceil((limit[resource] ?? 0) / 10);
-  const assumed = neverKnown ? first : Math.min(first, tenth("tokens"));
-  const tokens = largest.tokens > 0 ? largest.tokens : assumed;
+  const known = largest.tokens > 0 ? largest.tokens : Math.min(first, tenth("tokens"));
+  const tokens = neverKnown ? first : known;
   const microUsd = largest.microUsd > 0 ? largest.microUsd : tenth("microUsd");
   return {
     ...NOTHING,

@@ -363,16 +363,6 @@ function unknownVersion(name: string, version: string | null): string {
   return `Warning: ${name} ${reported}, and Holdfast needs ${minimum} or newer. Run \`${name} --version\` to check it.`;
 }
 
-/** The agent of each role of a run. A workflow without roles calls the run's own agent. */
-export async function rolesOf(
-  workflow: string,
-  { agent, options }: { readonly agent: string | null; readonly options: JsonObject },
-): Promise<readonly AgentRole[]> {
-  const plugin = await loadPlugin(workflow);
-  if (plugin !== null) return plugin.roles(options, agent);
-  return agent === null ? [] : [{ role: "agent", agent }];
-}
-
 /** The agents that a run of this workflow may call: its own and those that the options name. */
 export async function agentsOf(
   workflow: string,

@@ -26,7 +26,7 @@ import { compareToolchains, differencesText } from "@holdfast/core/toolchain";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import { LAYOUTS, type SlotSettings, completingStages, loadPlugin } from "@holdfast/workflows/built-in";
+import { LAYOUTS, type SlotSettings, completingStages, loadPlugin, rolesOf } from "@holdfast/workflows/built-in";
 import type { LayoutLocation, LayoutSettings } from "@holdfast/workflows/plugin";
 import {
   type AdapterOptions,
@@ -39,7 +39,6 @@ import {
   checkVersions,
   lacksAgent,
   recordAdapters,
-  rolesOf,
 } from "./adapters.ts";
 import { applyLimits, planLimits } from "./change-limits.ts";
 import { type Announcement, type StartingProcess, announceStart, listStartingProcesses } from "./announce-start.ts";

@@ -259,8 +259,14 @@ export async function syncBranch(
 ): Promise<SyncOutcome> {
   const { base, at } = params;
   const { branch } = worktree;
-  const pushed = await context.step("pushed", () => branch.remoteBranch(branch.name));
-  const isExternal = pushed !== null && (await context.step("pushed-external", () => isNew(worktree, pushed, base)));
+  const pushed = await context.step("pushed", () => branch.remoteBranch(branch.name), {
+    title: "looking for the pushed branch",
+  });
+  const isExternal =
+    pushed !== null &&
+    (await context.step("pushed-external", () => isNew(worktree, pushed, base), {
+      title: "comparing the branch with its remote",
+    }));
   const isOpen = isExternal && !isAcceptedTip(context.extensions, pushed);
   const answer = isOpen ? await askForeign(context, worktree, pushed) : "ours";
   if (answer === "stop")

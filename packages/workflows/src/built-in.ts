@@ -1,9 +1,10 @@
 // The built-in workflows by name. This is the only list of them; a workflow's code is loaded when a run needs it.
 
 import type { CoreAdapters } from "@holdfast/core/adapters";
+import type { JsonObject } from "@holdfast/core/json";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import type { FormatName } from "@holdfast/formats/format";
-import type { LayoutSettings, WorkflowLayout, WorkflowPlugin } from "./plugin.ts";
+import type { AgentRole, LayoutSettings, WorkflowLayout, WorkflowPlugin } from "./plugin.ts";
 
 export type ForgeUse = "none" | "optional" | "required";
 
@@ -70,6 +71,16 @@ export function forgeUse(name: string): ForgeUse {
 /** null: the name is not that of a built-in workflow. */
 export async function loadPlugin(name: string): Promise<WorkflowPlugin | null> {
   return isBuiltIn(name) ? await BUILT_IN[name].load() : null;
+}
+
+/** Each role of a run with its agent, as the workflow chooses it. A workflow that is not built in has one role. */
+export async function rolesOf(
+  workflow: string,
+  { agent, options }: { readonly agent: string | null; readonly options: JsonObject },
+): Promise<readonly AgentRole[]> {
+  const plugin = await loadPlugin(workflow);
+  if (plugin !== null) return plugin.roles(options, agent);
+  return agent === null ? [] : [{ role: "agent", agent }];
 }
 
 /** Stages in which only the end is left; none for a workflow that is not built in. */

@@ -205,7 +205,9 @@ export async function runGateOnBase(
   // Files that a set-up made and that git does not ignore are in no earlier checkpoint.
   if (work.adapters.worktreeSetup !== undefined)
     await context.checkpoint({ trigger: "automatic", name: "before the gate on the base" });
-  const earlier = await context.step("before-base-gate", () => newestCheckpoint(work, context));
+  const earlier = await context.step("before-base-gate", () => newestCheckpoint(work, context), {
+    title: "finding the newest checkpoint",
+  });
   for (let count = 1; ; count += 1) {
     const { ran, changed } = await context.step(
       `base-gate-${count}`,

@@ -10,7 +10,7 @@ import type { loadWorkflow } from "../plan-start.ts";
 import type { ConsentItem, FileText } from "../config/consent.ts";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
 import type { Shell } from "./command.ts";
-import { rolesOf } from "./run-plan.ts";
+import { rolesAndFallback } from "./run-plan.ts";
 
 type Loaded = Awaited<ReturnType<typeof loadWorkflow>>;
 type Asking = Pick<Shell, "cwd" | "consent">;
@@ -76,7 +76,7 @@ export async function worktreeItems(
   const { agentFileItems } = await import("../config/agent-files.ts");
   const { work } = (await shell.consent.stated()).settings;
   const plan = { config: planned.config, shape: { name: planned.workflow } };
-  const agents = (await rolesOf(plan, work.errors.fallback.agents)).map(({ agent }) => agent);
+  const agents = (await rolesAndFallback(plan, work.errors.fallback.agents)).map(({ agent }) => agent);
   if (workspace === undefined) return { agents, more: [], hasWorktree: false };
   const more = agentFileItems({ agents, root: shell.consent.root, worktree: workspace.root });
   return { agents, more, hasWorktree: true };

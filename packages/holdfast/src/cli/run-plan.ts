@@ -1,7 +1,7 @@
 /** Formats the plan of a run for `--dry-run`: stages, roles, worktree, and everything that the run would execute. */
 import type { Json } from "@holdfast/core/json";
-import { loadPlugin } from "@holdfast/workflows/built-in";
-import { type AgentRole, namedRoles } from "@holdfast/workflows/plugin";
+import { rolesOf } from "@holdfast/workflows/built-in";
+import type { AgentRole } from "@holdfast/workflows/plugin";
 import { previewAgent } from "../check-agents.ts";
 import { agentFileItems } from "../config/agent-files.ts";
 import type { ConsentItem } from "../config/consent.ts";
@@ -120,7 +120,7 @@ export async function planUses(
   const { inputs } = plan.config;
   const yolo = inputs["yolo"] === true;
   const { args, env } = work.agents;
-  const agents = (await rolesOf(plan, work.errors.fallback.agents)).map(({ role, agent }) => {
+  const agents = (await rolesAndFallback(plan, work.errors.fallback.agents)).map(({ role, agent }) => {
     const cwd = shell.cwd;
     const preview = previewAgent({ named: agent, role, cwd, yolo, args, env });
     return { role, agent, argv: preview?.argv ?? [], env: preview?.env ?? [] };
@@ -179,8 +179,8 @@ const LABEL = 11;
 /** Names of variables are a list, so lines may break between two names. */
 const WIDTH = 80;
 
-/** Each role with its agent, as the workflow chooses it. */
-export async function rolesOf(
+/** Each role with its agent, and the fallback agents. */
+export async function rolesAndFallback(
   plan: {
     readonly config: Pick<StartPlan["config"], "agent" | "model" | "inputs">;
     readonly shape: { readonly name: string };
@@ -189,7 +189,6 @@ export async function rolesOf(
 ): Promise<readonly AgentRole[]> {
   const { agent, model, inputs } = plan.config;
   const own = agent === null ? null : [agent, model].filter((part) => part !== null).join(":");
-  const plugin = await loadPlugin(plan.shape.name);
-  const roles = plugin?.roles(inputs, own) ?? namedRoles({ agent: own });
+  const roles = await rolesOf(plan.shape.name, { agent: own, options: inputs });
   return [...roles, ...fallback.map((one) => ({ role: "fallback", agent: one }))];
 }

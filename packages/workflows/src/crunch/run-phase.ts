@@ -79,12 +79,16 @@ async function haveTeam({ adapters }: CrunchDependencies, context: CrunchContext
 async function deliverImported(context: CrunchContext): Promise<void> {
   const { messages, adopted } = context.state;
   if (adopted === undefined) return;
-  const left = await context.step("imported-messages", () => {
-    const isQuestion = ({ type }: Message): boolean => type === "REQUEST" || type === "ESCALATE";
-    const pending = pendingMessages(messages);
-    const asked = [...pending.filter(isQuestion), ...awaitingMessages(messages)];
-    return { deliver: idsOf(pending.filter((one) => !isQuestion(one))), withdraw: idsOf(asked) };
-  });
+  const left = await context.step(
+    "imported-messages",
+    () => {
+      const isQuestion = ({ type }: Message): boolean => type === "REQUEST" || type === "ESCALATE";
+      const pending = pendingMessages(messages);
+      const asked = [...pending.filter(isQuestion), ...awaitingMessages(messages)];
+      return { deliver: idsOf(pending.filter((one) => !isQuestion(one))), withdraw: idsOf(asked) };
+    },
+    { title: "sorting the imported messages" },
+  );
   for (const id of left.deliver) await recordEvent(context, `delivered:${id}`, { kind: "message_delivered", id });
   const why = "The session that asked has ended; the phase asks again";
   for (const id of left.withdraw) await recordEvent(context, `withdrawn:${id}`, { kind: "message_withdrawn", id, why });
@@ -101,8 +105,10 @@ function idsOf(messages: readonly Message[]): readonly string[] {
 async function useImported(context: CrunchContext, plan: () => Graph): Promise<Graph> {
   const graph = context.graph.now() ?? plan();
   if (context.state.adopted === undefined) return graph;
-  const used = await context.step("imported-outputs", () =>
-    context.graph.now() === null ? importedOutputs(context, graph) : [],
+  const used = await context.step(
+    "imported-outputs",
+    () => (context.graph.now() === null ? importedOutputs(context, graph) : []),
+    { title: "matching the imported outputs" },
   );
   const states: Record<string, NodeState> = {};
   for (const output of used) {
@@ -340,7 +346,9 @@ async function captureKnowledge(context: CrunchContext, at: string): Promise<voi
 /** Plans to capture how this phase's conflicts were resolved. */
 async function planDecisions(context: CrunchContext, phase: Phase): Promise<void> {
   const { issue } = requireSetup(context);
-  const decisions = await context.step("decisions", () => decisionsOf(context, phase));
+  const decisions = await context.step("decisions", () => decisionsOf(context, phase), {
+    title: "listing the decisions",
+  });
   for (const { name, content } of decisions) {
     const capture: PendingCapture = {
       name,

@@ -46,8 +46,10 @@ export async function settleImported(given: PhaseContext): Promise<void> {
   const { context } = given;
   if (context.state.adopted === undefined) return;
   const { settings } = requireSetup(context);
-  const open = await context.step("imported-conflicts", () =>
-    context.state.conflicts.filter((one) => one.resolution === null && isImported(one)),
+  const open = await context.step(
+    "imported-conflicts",
+    () => context.state.conflicts.filter((one) => one.resolution === null && isImported(one)),
+    { title: "listing the imported conflicts" },
   );
   for (const conflict of open) {
     const naming: StepNaming = (part) => `imported-${conflict.id}-${part}`;

@@ -167,8 +167,10 @@ type Open =
 async function open(work: CrunchDependencies, context: CrunchContext, { forge, worktree }: Place): Promise<Open> {
   const { base, issue } = requireSetup(context);
   const { attribution, gate } = work.options;
-  const facts = await context.step("repository", () =>
-    readRepositoryFacts(worktree.branch, { commit: base.commit, forge: forge.name }),
+  const facts = await context.step(
+    "repository",
+    () => readRepositoryFacts(worktree.branch, { commit: base.commit, forge: forge.name }),
+    { title: "reading the repository's conventions" },
   );
   const opened = await openPullRequest(context, forge, {
     purpose: "pull-request",

@@ -127,7 +127,7 @@ async function findBestCheckpoint({ adapters }: ImplDependencies, context: ImplC
   if (best === null) return null;
   const ref = { run: run.id, ...best };
   const exists = async (): Promise<boolean> => (await readWholeCheckpoint(adapters.store, ref)) !== null;
-  return (await context.step("best-checkpoint", exists)) ? best : null;
+  return (await context.step("best-checkpoint", exists, { title: "finding the best checkpoint" })) ? best : null;
 }
 
 /**

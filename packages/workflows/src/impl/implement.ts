@@ -200,7 +200,9 @@ export async function simplifyStage(work: ImplDependencies, context: ImplContext
   const before = await stageHead(context, worktree.branch);
   const files = await changedFiles(work, context, worktree);
   if (files.length === 0) return pass("There is no changed file to simplify");
-  const earlier = await context.step("before-simplify", () => newestCheckpoint(work, context));
+  const earlier = await context.step("before-simplify", () => newestCheckpoint(work, context), {
+    title: "finding the newest checkpoint",
+  });
 
   const report = await context.agent({
     name: "simplifier",

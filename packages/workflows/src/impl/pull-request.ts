@@ -54,7 +54,9 @@ async function publish(work: ImplDependencies, context: ImplContext, worktree: W
   const settled = await alreadySettled(context, forge, { existing, head });
   if (settled !== null) return settled;
   const contained = await callForge(context, () =>
-    context.step("in-base", () => isInBase(worktree, base.branch, head)),
+    context.step("in-base", () => isInBase(worktree, base.branch, head), {
+      title: "comparing the branch with its base",
+    }),
   );
   if (contained) return await askAboutBase(context, `${base.branch} on the remote already contains ${head}`);
 

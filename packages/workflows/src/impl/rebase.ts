@@ -170,8 +170,13 @@ async function resolveConflict(
   const { onto, at } = params;
   const { issue, base, templates } = requireSetup(context.state);
   const { branch } = worktree;
-  const earlier = await context.step("before-fix", () => newestCheckpoint(work, context));
-  const { files } = await context.step("place-conflict", () => branch.placeConflict({ onto }), { changesFiles: true });
+  const earlier = await context.step("before-fix", () => newestCheckpoint(work, context), {
+    title: "finding the newest checkpoint",
+  });
+  const { files } = await context.step("place-conflict", () => branch.placeConflict({ onto }), {
+    changesFiles: true,
+    title: "merging, with the conflicts in the files",
+  });
   const giveUp = async (why: string): Promise<ConflictResult> => {
     await context.restoreFiles("undo-fix", earlier);
     return { kind: "given_up", why };

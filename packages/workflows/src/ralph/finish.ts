@@ -52,8 +52,10 @@ async function publish(
     return { event: "push_refused", reason, state: again, feedback: `${reason}. Fix what it reports.` };
   }
   const after: RalphState = { ...state, pushed: pushed.commit };
-  const facts = await context.step("repository", () =>
-    readRepositoryFacts(worktree.branch, { commit: state.base?.commit ?? head, forge: forge.name }),
+  const facts = await context.step(
+    "repository",
+    () => readRepositoryFacts(worktree.branch, { commit: state.base?.commit ?? head, forge: forge.name }),
+    { title: "reading the repository's conventions" },
   );
   const opened = await openPullRequest(context, forge, {
     purpose: "pull-request",
@@ -133,7 +135,9 @@ async function returnToBest(
   best: NonNullable<RalphState["best"]>,
 ): Promise<boolean> {
   const at = await stageTime(context);
-  const checkpoint = await context.step("best-checkpoint", () => findCheckpoint(adapters, context, best));
+  const checkpoint = await context.step("best-checkpoint", () => findCheckpoint(adapters, context, best), {
+    title: "finding the best checkpoint",
+  });
   if (checkpoint === null) return false;
   const before = await stageHead(context, worktree.branch);
   await context.restoreFiles("best", checkpoint);

@@ -12,12 +12,16 @@ export async function reflectStage(work: RalphDependencies, context: RalphContex
   const { options } = work;
   // Reflection and decision are one step. If the stage runs again, after a crash or a question, both remain the same
   // whatever was recorded or raised meanwhile.
-  const { reflected, move } = await context.step("reflection", () => {
-    const { state, position } = context;
-    const event = planReflection({ options, state, budget: position.budget });
-    const { milliseconds } = position.budget.spent;
-    return { reflected: event, move: decideNext({ options, state: reduceRalph(state, event), milliseconds }) };
-  });
+  const { reflected, move } = await context.step(
+    "reflection",
+    () => {
+      const { state, position } = context;
+      const event = planReflection({ options, state, budget: position.budget });
+      const { milliseconds } = position.budget.spent;
+      return { reflected: event, move: decideNext({ options, state: reduceRalph(state, event), milliseconds }) };
+    },
+    { title: "deciding what follows" },
+  );
   await recordEvent(context, reflected);
   const { quality } = reflected.iteration;
   const result = await follow(context, move);

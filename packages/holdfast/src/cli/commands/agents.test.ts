@@ -58,6 +58,12 @@ test("doctor knows a program of the user that the config names as the agent", as
   const config = join(repository, "holdfast.config.yaml");
   writeFileSync(config, "agent: command:sh agent.sh\n");
   expect((await run("--trust", "doctor")).stdout).toMatch(/^ok +agents +the config names command:sh agent\.sh$/m);
+  // A run starts it at the root of its worktree, so the current directory does not matter.
+  writeFileSync(config, "agent: command:./agent.sh\n");
+  writeFileSync(join(repository, "agent.sh"), "true\n");
+  mkdirSync(join(repository, "folder"));
+  const below = await holdfast.run(["--trust", "doctor"], { cwd: join(repository, "folder") });
+  expect(below.stdout).toMatch(/^ok +agents +the config names command:\.\/agent\.sh$/m);
   writeFileSync(config, "agent: command:./gone.sh\n");
   expect((await run("--trust", "doctor")).stdout).toMatch(
     /^warn +agents +the config names \S+ and \.\/gone\.sh does not\s+exist$/m,

@@ -6,7 +6,7 @@ import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { findProgram } from "@holdfast/platform/subprocess";
 import { byteText } from "@holdfast/core/store-size";
-import { loadConfig } from "../../config/load-config.ts";
+import { findRepositoryRoot, loadConfig } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
 import type { CheckLevel, DoctorReport } from "../../diagnosis.ts";
 import { firstProgram } from "../../observe-start.ts";
@@ -95,7 +95,10 @@ function checkOwnAgent({ cwd }: Shell, work: WorkSettings): Check | null {
   const program = firstProgram(model);
   const isFound =
     program === null ||
-    (program.includes("/") ? existsSync(resolve(cwd, program)) : findProgram(program) !== undefined);
+    (program.includes("/")
+      ? // A run starts it at the root of its worktree.
+        existsSync(resolve(findRepositoryRoot(cwd) ?? cwd, program))
+      : findProgram(program) !== undefined);
   if (isFound) return { name: "agents", level: "ok", detail: `the config names ${name}`, fix: null };
   const detail = `the config names ${name}, and ${program} does not exist`;
   return { name: "agents", level: "warn", detail, fix: "Correct `agent` in the config; see docs/agents.md." };

@@ -10,7 +10,7 @@ import { countText, moneyText, spentKnown, timeText, tokensSpentText } from "../
 import { escapeText, fieldsText } from "../output/text.ts";
 import { workflowFile } from "../run-consent.ts";
 import { findStarting, stillStarting } from "../run-holder.ts";
-import { planText, planUses, rolesOf, usesText } from "../run-plan.ts";
+import { planText, planUses, rolesAndFallback, usesText } from "../run-plan.ts";
 
 export const spec = {
   name: "rerun",
@@ -68,7 +68,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
   const { agentFileItems } = await import("../../config/agent-files.ts");
   const { fallback } = (await shell.config()).settings.work.errors;
-  const agents = (await rolesOf(plan, fallback.agents)).map(({ agent }) => agent);
+  const agents = (await rolesAndFallback(plan, fallback.agents)).map(({ agent }) => agent);
   await shell.consent.require({ uses: [], more: agentFileItems({ agents, root: shell.consent.root }), agents });
   let report: RerunReport | undefined;
   const exit = await executeRun(shell, holdfast, async (listen) => {

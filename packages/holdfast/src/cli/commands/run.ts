@@ -42,7 +42,7 @@ import {
   readRequest,
   readWorkflowLimits,
 } from "../run-options.ts";
-import { planText, planUses, rolesOf, usesText } from "../run-plan.ts";
+import { planText, planUses, rolesAndFallback, usesText } from "../run-plan.ts";
 import { resumeRun, waitsUntil } from "./resume.ts";
 
 type RunInput = Input<(typeof spec)["flags"]>;
@@ -230,7 +230,7 @@ async function agentsOf(shell: Shell, request: RunRequest, settings: WorkSetting
   const { workflow: name, agent } = request;
   const { provider = null, model = null } = agent === null ? {} : splitAgent(agent);
   const plan = { config: { agent: provider, model, inputs: await withTeam(shell, request) }, shape: { name } };
-  return (await rolesOf(plan, settings.errors.fallback.agents)).map((role) => role.agent);
+  return (await rolesAndFallback(plan, settings.errors.fallback.agents)).map((role) => role.agent);
 }
 
 /** The options, with the agents of crunch's team. */
