@@ -201,8 +201,8 @@ export interface OpenParams {
    */
   readonly agentEnv?: readonly string[];
   /**
-   * What loops also write below `.aiwg` for other tools, and how much of it is kept. Default: all of it, as the format
-   * publishes it.
+   * Where runs write files for other tools (`.aiwg`, `.claude/crunch`), and how many of a loop are kept. Default: beside
+   * the store or where such files are already, and as many as the format publishes.
    */
   readonly loopLayout?: LayoutSettings;
   /** How many runs of which workflows may work at once. Default: 4 of ralph. */

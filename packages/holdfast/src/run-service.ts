@@ -26,8 +26,9 @@ import { compareToolchains, differencesText } from "@holdfast/core/toolchain";
 import type { Workflow } from "@holdfast/core/workflow";
 import { createGitBranches } from "@holdfast/git/branches";
 import type { Clock } from "@holdfast/platform/clock";
-import { LAYOUTS, type SlotSettings, completingStages, loadPlugin, rolesOf } from "@holdfast/workflows/built-in";
-import type { LayoutLocation, LayoutSettings } from "@holdfast/workflows/plugin";
+import { LAYOUTS, type SlotSettings, loadPlugin, rolesOf } from "@holdfast/workflows/built-in";
+import { type LayoutContext, LayoutPlaces } from "@holdfast/workflows/layout-place";
+import type { LayoutSettings } from "@holdfast/workflows/plugin";
 import {
   type AdapterOptions,
   adaptersOfRun,
@@ -417,9 +418,8 @@ export class RunService {
   async #execute(params: ExecuteRequest, work: (watching: ExecuteOptions) => Promise<RunReport>): Promise<RunReport> {
     const { workflow, run, loopSlot, sessionMs, starting, signal = new AbortController().signal } = params;
     const { directory: cwd, loopLayout, loops } = this.#options;
-    const completing = completingStages(workflow);
-    const location = { adapters: this.#adapters, cwd, settings: loopLayout, limit: loops.max, completing };
-    const mirrored = { ...location, workflow, run, listen: listening(params) };
+    const context = { adapters: this.#adapters, cwd, settings: loopLayout, limit: loops.max };
+    const mirrored = { context, workflow, run, listen: listening(params) };
     try {
       return await mirroredWork(mirrored, async (listen) => {
         const notify = (text: string): void => emitNote({ clock: this.#adapters.clock, run, listen }, text);
@@ -469,18 +469,19 @@ function emitNote(
 
 /** Keeps the files that other tools read up to date while the run works, if its workflow has such files. */
 async function mirroredWork(
-  params: Omit<LayoutLocation, "root"> & {
+  params: {
+    readonly context: LayoutContext;
     readonly workflow: string;
     readonly run: string;
-    readonly cwd: string;
     readonly listen: ProgressListener | undefined;
   },
   work: (listen: ProgressListener | undefined) => Promise<RunReport>,
 ): Promise<RunReport> {
+  const { run, listen } = params;
   const entry = LAYOUTS.find(({ workflow }) => workflow === params.workflow);
-  const { cwd, run, listen, ...place } = params;
-  const root = (await entry?.root(params)) ?? cwd;
-  const mirror = (await entry?.load())?.follow({ ...place, root }, run, listen) ?? null;
+  if (entry === undefined) return await work(listen);
+  const layout = await entry.load();
+  const mirror = layout.follow(await new LayoutPlaces(entry, params.context).settle(run), run, listen);
   if (mirror === null) return await work(listen);
   await using following = mirror;
   return await work(following.listen);

@@ -1,8 +1,6 @@
 // The built-in workflows by name. This is the only list of them; a workflow's code is loaded when a run needs it.
 
-import type { CoreAdapters } from "@holdfast/core/adapters";
 import type { JsonObject } from "@holdfast/core/json";
-import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import type { FormatName } from "@holdfast/formats/format";
 import type { AgentRole, LayoutSettings, WorkflowLayout, WorkflowPlugin } from "./plugin.ts";
 
@@ -98,14 +96,12 @@ export function outcomeOnImport(name: string, stage: string): "done" | "failed" 
 export interface LayoutEntry {
   readonly workflow: BuiltInName;
   readonly format: FormatName;
+  /** Paths below the main worktree. One of them shows that the repository has files of the other tool. */
+  readonly signs: readonly string[];
   /** A path below the root. Without it there is no file to repair. null: files of dead processes need no repair. */
   readonly repaired: string | null;
-  /** The root for the workflow's own runs. */
-  root(params: {
-    readonly adapters: CoreAdapters;
-    readonly cwd: string;
-    readonly settings: LayoutSettings;
-  }): Promise<string>;
+  /** The directory that the settings name for the layout. */
+  directory(settings: LayoutSettings): string | null;
   load(): Promise<WorkflowLayout>;
 }
 
@@ -113,16 +109,18 @@ export const LAYOUTS: readonly LayoutEntry[] = [
   {
     workflow: "crunch",
     format: "crunch-yaml",
+    // `.claude` itself is the directory of an agent, which most repositories without crunch have too.
+    signs: [".claude/crunch", ".claude/checkpoint-config.yaml"],
     repaired: null,
-    root: async ({ adapters, cwd }) => await mainWorktreeRoot(adapters.workspaces, cwd),
+    directory: () => null,
     load: async () => (await import("./crunch/layout.ts")).crunchLayout,
   },
   {
     workflow: "ralph",
     format: "loop-json",
+    signs: [".aiwg"],
     repaired: ".aiwg/ralph",
-    root: async ({ adapters, cwd, settings }) =>
-      settings.directory ?? (await mainWorktreeRoot(adapters.workspaces, cwd)),
+    directory: ({ directory }) => directory,
     load: async () => (await import("./ralph/layout-upkeep.ts")).ralphLayout,
   },
 ];

@@ -75,6 +75,8 @@ export interface LayoutLocation {
   readonly limit: number | null;
   /** Stages of the layout's workflow in which only the end is left. */
   readonly completing: readonly string[];
+  /** Whether this is where the run has its files. */
+  readonly holds: (run: string) => Promise<boolean>;
 }
 
 export interface LayoutMirror {
@@ -104,6 +106,8 @@ export interface EncodedCheckpoint {
 
 export interface LayoutCleanupPlan {
   readonly run: string;
+  /** The directory that contains the other tool's directory. */
+  readonly root: string;
   /** Newest first. */
   readonly files: readonly {
     readonly path: string;
@@ -121,10 +125,16 @@ export interface CheckpointMirror extends AsyncDisposable {
   readonly listen: ProgressListener;
 }
 
-/** Whether and where a loop's files are also written for other tools, and how many are kept. */
+/** Whether and where runs also write files for other tools, and how many of a loop are kept. */
 export interface LayoutSettings {
+  /**
+   * `own`: in the directory of the store, unless the main worktree has files of that tool. `seed`: in the main worktree,
+   * or the current directory without a repository.
+   */
+  readonly layout: "own" | "seed";
+  /** Whether loops write their files at all. */
   readonly mirror: boolean;
-  /** Directory that contains `.aiwg`; null: the main worktree, or the current directory without a repository. */
+  /** Directory that contains `.aiwg`; null: `layout` decides. */
   readonly directory: string | null;
   readonly keep: number;
   /** In days; null: files are never dropped by age. */
@@ -135,6 +145,7 @@ export interface LayoutSettings {
 
 /** The defaults of the published format. */
 export const DEFAULT_LAYOUT: LayoutSettings = {
+  layout: "own",
   mirror: true,
   directory: null,
   keep: 5,

@@ -142,11 +142,17 @@ export async function planUses(
     store: settings.store ?? "in the git directory",
     worktrees: settings.workspace.worktrees ?? "next to the main worktree",
     mirror: mirror.format === null ? null : `${mirror.format} in ${mirror.directory ?? "the run's worktree"}`,
-    aiwg: aiwg.mirror ? (aiwg.directory ?? "the main worktree") : null,
+    aiwg: aiwg.mirror ? (aiwg.directory ?? LAYOUT_PLACES[aiwg.layout]) : null,
     forge: [forge.kind, forge.host, forge.path].filter((part) => part !== null).join(" "),
     untrusted: untrusted.map(({ item }) => item.key),
   };
 }
+
+/** Where the files for other tools are. */
+const LAYOUT_PLACES = {
+  own: "the main worktree if it has .aiwg, else the store",
+  seed: "the main worktree",
+} as const;
 
 /** Never truncated, however narrow the page: a truncated command could hide its end. */
 export function usesText(uses: PlanUses, page: Page, run?: string): string {

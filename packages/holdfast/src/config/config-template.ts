@@ -206,11 +206,15 @@ mirror:
   # The root of that tool's files. Default: the run's worktree.
   # directory: .
 
-# Also write checkpoints of loops ("holdfast run --workflow ralph") to .aiwg/ralph/loops/{loop}/checkpoints/iteration-NNN.json.gz,
-# with registry.json, state.json and reflection-memory.json. Holdfast itself never reads them.
+# Where runs write the files that other tools read: .aiwg of loops, .claude/crunch of crunch runs. own: in the directory of
+# the store, or in the repository if that tool's files are there already. seed: always in the repository.
+layout: ${value("layout")}
+
+# Loops ("holdfast run --workflow ralph") write checkpoints to .aiwg/ralph/loops/{loop}/checkpoints/iteration-NNN.json.gz, with
+# registry.json, state.json and reflection-memory.json. Holdfast itself never reads them.
 aiwg:
   mirror: ${value("aiwg.mirror")}
-  # Where .aiwg is. Default: the main worktree.
+  # The directory that contains .aiwg. Default: as layout says.
   # directory: .
   # What the daily clean-up keeps there: this many checkpoints of a loop, not older than maxAge (a duration or never) ...
   keep: ${value("aiwg.keep")}

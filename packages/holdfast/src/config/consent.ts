@@ -210,6 +210,8 @@ const RULES: Rules<FileConfig> = {
   checkpoints: { artifactComplete: "harmless", beforeExternal: "harmless", beforeRisky: "harmless" },
   loops: { max: "harmless", workflows: "harmless" },
   mirror: { format: "harmless", directory: place(["save", "work"]) },
+  // The place is fixed: the directories of the other tools in the main worktree.
+  layout: "harmless",
   aiwg: {
     mirror: "harmless",
     directory: place(["save", "work"]),

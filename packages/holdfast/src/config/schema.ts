@@ -386,6 +386,7 @@ export const configSchema = z.strictObject({
       directory: z.optional(settingValue("a directory", nonEmpty, TEXT)),
     }),
   ),
+  layout: z.optional(choice(["own", "seed"])),
   aiwg: z.optional(
     z.strictObject({
       mirror: z.optional(yesOrNo()),

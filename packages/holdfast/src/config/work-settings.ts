@@ -224,6 +224,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
     aiwg: {
       ...DEFAULT_WORK.aiwg,
       ...given(aiwg),
+      layout: values.layout ?? DEFAULT_WORK.aiwg.layout,
       directory: aiwg.directory === undefined ? null : resolve(directory, aiwg.directory),
     },
   };
@@ -299,8 +300,9 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["loops.workflows", work.loops.workflows.join(", ")],
     ["mirror.format", work.mirror.format ?? "none"],
     ["mirror.directory", work.mirror.directory ?? "(the run's worktree)"],
+    ["layout", work.aiwg.layout],
     ["aiwg.mirror", work.aiwg.mirror],
-    ["aiwg.directory", work.aiwg.directory ?? "(the main worktree)"],
+    ["aiwg.directory", work.aiwg.directory ?? "(by layout)"],
     ["aiwg.keep", work.aiwg.keep],
     ["aiwg.maxAge", work.aiwg.maxAge === null ? "never" : formatDuration(work.aiwg.maxAge * 86_400_000)],
     ["aiwg.onSuccess", work.aiwg.onSuccess],

@@ -7,7 +7,8 @@ import type { RunSummary } from "@holdfast/core/run";
 import { type CheckpointRef, allCheckpoints } from "@holdfast/core/store";
 import type { Encoded, FormatName } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
-import { LAYOUTS, type LayoutEntry, completingStages, layoutIn } from "@holdfast/workflows/built-in";
+import { LAYOUTS, type LayoutEntry, layoutIn } from "@holdfast/workflows/built-in";
+import { LayoutPlaces } from "@holdfast/workflows/layout-place";
 import type {
   EncodedCheckpoint,
   LayoutCleanupPlan,
@@ -28,8 +29,8 @@ export class ImportExport {
   readonly #settings: LayoutSettings;
   readonly #limit: number | null;
   readonly #masking: Masking;
-  /** Roots of layouts whose files are repaired with each query. */
-  readonly #repaired = new Map<LayoutEntry, Promise<LayoutLocation>>();
+  /** Places of layouts whose files are repaired with each query. */
+  readonly #repaired = new Map<LayoutEntry, Promise<readonly LayoutLocation[]>>();
 
   constructor(
     adapters: CoreAdapters,
@@ -113,7 +114,7 @@ export class ImportExport {
   }
 
   /**
-   * `directory`: the root of the other tool's layout; default: the root of the workflow's own layout if it has this
+   * `directory`: the root of the other tool's layout; default: the place of the workflow's own layout if it has this
    * format, else the run's worktree, else the current directory.
    */
   async mirror(params: {
@@ -125,10 +126,11 @@ export class ImportExport {
     const run = await this.#run(params.run);
     const entry = layoutIn(to);
     const layout = entry === null ? null : await entry.load();
-    const root = directory === undefined ? await this.#rootOf(run, entry) : resolve(this.#cwd, directory);
-    const own = entry === null ? null : (layout?.mirror(this.#locate(entry, root), run) ?? null);
+    const place = entry === null ? null : await this.#placeOf(run, entry, directory);
+    const own = place === null ? null : (layout?.mirror(place, run) ?? null);
     if (own !== null) return own;
     const { Mirror, documentWriter } = await import("@holdfast/workflows/mirror");
+    const root = place?.root ?? (await this.#rootOf(run, directory));
     return new Mirror({ adapters: this.#adapters, run: run.id, to, root, write: documentWriter(to, root, layout) });
   }
 
@@ -137,7 +139,8 @@ export class ImportExport {
     const plans: LayoutCleanupPlan[] = [];
     for (const entry of LAYOUTS) {
       const { planCleanup } = await entry.load();
-      if (planCleanup !== undefined) plans.push(...(await planCleanup(await this.#locationOf(entry), params)));
+      if (planCleanup === undefined) continue;
+      for (const place of await this.#places(entry).ofRuns()) plans.push(...(await planCleanup(place, params)));
     }
     return plans;
   }
@@ -147,7 +150,8 @@ export class ImportExport {
     for (const entry of LAYOUTS) {
       const { applyCleanup } = await entry.load();
       const own = plans.filter((_plan, at) => workflows[at] === entry.workflow);
-      if (applyCleanup !== undefined) await applyCleanup(await this.#locationOf(entry), own);
+      for (const [root, there] of Map.groupBy(own, (plan) => plan.root))
+        await applyCleanup?.(this.#places(entry).at(root), there);
     }
   }
 
@@ -155,28 +159,29 @@ export class ImportExport {
   async repairLayouts(run: string | null): Promise<void> {
     if (!this.#settings.mirror) return;
     for (const entry of LAYOUTS) {
-      if (entry.repaired === null) continue;
+      const { repaired } = entry;
+      if (repaired === null) continue;
       // Called each time runs are listed. Without such files it returns before it loads anything.
-      const locating = this.#repaired.get(entry) ?? this.#locationOf(entry);
+      const locating = this.#repaired.get(entry) ?? this.#places(entry).usual();
       this.#repaired.set(entry, locating);
-      const place = await locating.catch(() => null);
-      if (place === null || !existsSync(join(place.root, entry.repaired))) continue;
-      await (await entry.load()).repair?.(place, run);
+      const places = (await locating.catch(() => [])).filter(({ root }) => existsSync(join(root, repaired)));
+      for (const place of places) await (await entry.load()).repair?.(place, run);
     }
   }
 
-  async #locationOf(entry: LayoutEntry): Promise<LayoutLocation> {
-    const settings = this.#settings;
-    return this.#locate(entry, await entry.root({ adapters: this.#adapters, cwd: this.#cwd, settings }));
+  #places(entry: LayoutEntry): LayoutPlaces {
+    const [adapters, cwd, settings, limit] = [this.#adapters, this.#cwd, this.#settings, this.#limit];
+    return new LayoutPlaces(entry, { adapters, cwd, settings, limit });
   }
 
-  #locate({ workflow }: LayoutEntry, root: string): LayoutLocation {
-    const completing = completingStages(workflow);
-    return { adapters: this.#adapters, root, settings: this.#settings, limit: this.#limit, completing };
+  async #placeOf(run: RunSummary, entry: LayoutEntry, directory: string | undefined): Promise<LayoutLocation> {
+    const places = this.#places(entry);
+    if (directory === undefined && entry.workflow === run.workflow) return await places.settle(run.id);
+    return places.at(await this.#rootOf(run, directory), async () => true);
   }
 
-  async #rootOf(run: RunSummary, entry: LayoutEntry | null): Promise<string> {
-    if (entry?.workflow === run.workflow) return (await this.#locationOf(entry)).root;
+  async #rootOf(run: RunSummary, directory: string | undefined): Promise<string> {
+    if (directory !== undefined) return resolve(this.#cwd, directory);
     return (await findRunWorkspace(this.#adapters, run))?.root ?? this.#cwd;
   }
 

@@ -23,15 +23,16 @@ import { readSourceFiles } from "@holdfast/formats/source-files";
 import { readYaml } from "@holdfast/formats/strict-yaml";
 import { checkCrunchSettings, readCrunchTriggers } from "@holdfast/workflows/crunch/layout";
 import { initialCrunchState } from "@holdfast/workflows/crunch/state";
+import { DEFAULT_LAYOUT } from "@holdfast/workflows/plugin";
 import { openHoldfast } from "../open.ts";
 
 /** A repository with a crunch run of issue 42, which is saved by hand here. */
-async function scene(config?: string) {
+async function scene(config?: string, layout: "own" | "seed" = "seed") {
   const root = realpathSync(mkdtempSync(join(tmpdir(), "layout-")));
   const git = (...args: readonly string[]): string => execFileSync("git", args, { cwd: root, encoding: "utf8" });
   git("init", "-q");
   git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first");
-  const holdfast = await openHoldfast({ cwd: root });
+  const holdfast = await openHoldfast({ cwd: root, loopLayout: { ...DEFAULT_LAYOUT, layout } });
   onTestFinished(async () => {
     await holdfast.close();
     rmSync(root, { recursive: true });

@@ -6,6 +6,7 @@ import type { Holdfast } from "../../src/holdfast.ts";
 import type { ResumeParams } from "../../src/resume-request.ts";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
 import { type CrunchState, parseCrunchState } from "@holdfast/workflows/crunch/state";
+import { DEFAULT_LAYOUT } from "@holdfast/workflows/plugin";
 import type { JsonObject } from "@holdfast/core/json";
 import type { RunOutcome } from "@holdfast/core/progress";
 import { openLocalForge } from "@holdfast/forges/local";
@@ -49,6 +50,7 @@ export async function makeBench(params: {
   readonly issue?: { readonly title?: string; readonly body?: string; readonly labels?: readonly string[] };
   readonly files?: Readonly<Record<string, string>>;
   readonly mode?: ExecutionConfig["mode"];
+  readonly layout?: "own" | "seed";
 }): Promise<Bench> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-crunch-"));
   const run = "issue-1";
@@ -64,7 +66,8 @@ export async function makeBench(params: {
   await forge.createIssue({ title, body, labels, key: "bench" });
   await putFiles(root, { "script.json": JSON.stringify({ answers: params.answers }) });
   const agent = `scripted:${join(root, "script.json")}`;
-  const holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses });
+  const loopLayout = { ...DEFAULT_LAYOUT, layout: params.layout ?? "own" };
+  const holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses, loopLayout });
   const adopt = { agent, options: params.options ?? {} };
   const story = runStory(holdfast.store, () => run);
   return {

@@ -1,3 +1,5 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { PASS, settings } from "./answers.ts";
 import { CONVENTIONAL, TEMPLATE, commitToBase } from "../bench/make-repository.ts";
@@ -50,4 +52,9 @@ test("an issue goes through every phase to a pull request, with one state label 
   expect(report).toMatchObject({ verdict: "identical", divergence: null, outcome: "done" });
   expect(report.agents).toBeGreaterThan(0);
   expect(await outside()).toEqual(before);
+  // The files for other tools are beside the store: the repository had none of crunch.
+  expect(await bench.git("clone", "status", "--porcelain", "--ignored")).toBe("");
+  const { root } = await bench.holdfast.formats.mirror({ run: bench.run, to: "crunch-yaml" });
+  expect(root).toBe(join(bench.root, "clone/.git/holdfast/layouts"));
+  expect(readdirSync(join(root, ".claude/crunch/1"))).toEqual(["checkpoints", "outputs"]);
 });

@@ -37,7 +37,7 @@ function outputLocations(document: JsonObject): readonly string[] {
 }
 
 test("a run is visible in crunch's own directory while it works, and has its result there", async () => {
-  await using bench = await makeBench({ answers: PASS, options: settings() });
+  await using bench = await makeBench({ layout: "seed", answers: PASS, options: settings() });
   const directory = directoryOf(bench);
   const seen = new Set<string>();
   const sessions = new Set<unknown>();
@@ -90,7 +90,11 @@ test("a run is visible in crunch's own directory while it works, and has its res
 });
 
 test("with the switch on, every agent that delivers is saved, and shown once per phase", async () => {
-  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
+  await using bench = await makeBench({
+    layout: "seed",
+    answers: PASS,
+    options: { ...settings(), target: "implementing" },
+  });
   const { holdfast, run } = bench;
   await mkdir(join(bench.root, "clone/.claude"));
   const config = join(bench.root, "clone/.claude/checkpoint-config.yaml");
@@ -106,7 +110,11 @@ test("with the switch on, every agent that delivers is saved, and shown once per
 });
 
 test("a checkpoint of its middle, exported and imported, continues at its phase with all its state", async () => {
-  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
+  await using bench = await makeBench({
+    layout: "seed",
+    answers: PASS,
+    options: { ...settings(), target: "implementing" },
+  });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   const { holdfast, run } = bench;
   const batches = await (await holdfast.run(run)).list({ trigger: "batch_complete" });
@@ -142,7 +150,11 @@ test("a checkpoint of its middle, exported and imported, continues at its phase 
 });
 
 test("a phase that is finished is not repeated on another clone", async () => {
-  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "implementing" } });
+  await using bench = await makeBench({
+    layout: "seed",
+    answers: PASS,
+    options: { ...settings(), target: "implementing" },
+  });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   await bench.git("worktree", "push", "-q", "origin", "HEAD");
   const clone = join(bench.root, "other");
@@ -170,7 +182,11 @@ test("a phase that is finished is not repeated on another clone", async () => {
 
 test("a user moves the issue while no process works: the run follows its label", async () => {
   const hang = { when: { role: "check" }, hang: true };
-  await using bench = await makeBench({ answers: [...PASS.filter((_, at) => at !== 2), hang], options: settings() });
+  await using bench = await makeBench({
+    layout: "seed",
+    answers: [...PASS.filter((_, at) => at !== 2), hang],
+    options: settings(),
+  });
   const { holdfast, forge } = bench;
   const controller = new AbortController();
   const started = holdfast.start({
@@ -205,7 +221,7 @@ test("a user moves the issue while no process works: the run follows its label",
 });
 
 test("a bad checkpoint-config.yaml is refused before the run begins and before it resumes; made bad in between it loses nothing", async () => {
-  await using bench = await makeBench({ answers: PASS, options: { ...settings(), target: "enrich" } });
+  await using bench = await makeBench({ layout: "seed", answers: PASS, options: { ...settings(), target: "enrich" } });
   const config = join(bench.root, "clone/.claude/checkpoint-config.yaml");
   await mkdir(join(bench.root, "clone/.claude"));
   await writeFile(config, "checkpoint:\n  enabled: maybe\n");

@@ -22,7 +22,14 @@ beforeEach(async () => {
   now = Date.parse("2026-03-01T12:00:00Z");
   const clock = { now: () => now };
   const { adapters } = createTestAdapters({ store: openMemoryStore({ clock }), clock });
-  place = { adapters, root, settings: DEFAULT_LAYOUT, limit: 4, completing: ["publish", "done"] };
+  place = {
+    adapters,
+    root,
+    settings: DEFAULT_LAYOUT,
+    limit: 4,
+    completing: ["publish", "done"],
+    holds: async () => true,
+  };
   await beginLoop(adapters);
 });
 afterEach(() => {

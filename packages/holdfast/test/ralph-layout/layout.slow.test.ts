@@ -20,15 +20,17 @@ import { openHoldfast } from "../../src/open.ts";
 import { schemaText } from "../../src/interop/export.ts";
 import type { Holdfast } from "../../src/holdfast.ts";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { DEFAULT_LAYOUT } from "@holdfast/workflows/plugin";
 import { inTurn, makeBench } from "../ralph/bench.ts";
 import { DIRECTORY, LOOP, beginLoop, names, readGz, save } from "./loop-run.ts";
 
+const SEED = { ...DEFAULT_LAYOUT, layout: "seed" } as const;
 let root: string;
 let holdfast: Holdfast;
 
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), "holdfast-layout-"));
-  holdfast = await openHoldfast({ cwd: root, store: join(root, "store") });
+  holdfast = await openHoldfast({ cwd: root, store: join(root, "store"), loopLayout: SEED });
   await beginLoop(holdfast);
 });
 afterEach(async () => {
@@ -157,7 +159,11 @@ describe("files of a loop", () => {
 });
 
 test("each iteration of a real loop reports its work: step, progress, failures, files, tools and its own reflection", async () => {
-  await using bench = await makeBench({ answers: inTurn("1\n", "2\n", "42\n"), options: { maxIterations: 9 } });
+  await using bench = await makeBench({
+    answers: inTurn("1\n", "2\n", "42\n"),
+    options: { maxIterations: 9 },
+    layout: "seed",
+  });
   expect(await bench.work()).toMatchObject({ kind: "done" });
   const checkpoints = `.aiwg/ralph/loops/${bench.run()}/checkpoints`;
   const read = (number: number) => readGz(join(bench.clone, checkpoints, `iteration-00${number}.json.gz`));
@@ -223,7 +229,7 @@ describe("states, from journal and lease", () => {
   /** A process that resumes the loop, records it below `.aiwg`, and dies. */
   const die = (then = ""): void => {
     const script = `import { openHoldfast } from ${JSON.stringify(new URL("../../src/open.ts", import.meta.url).href)};
-      const holdfast = await openHoldfast({ cwd: ${JSON.stringify(root)}, store: ${JSON.stringify(join(root, "store"))} });
+      const holdfast = await openHoldfast({ cwd: ${JSON.stringify(root)}, store: ${JSON.stringify(join(root, "store"))}, loopLayout: ${JSON.stringify(SEED)} });
       await holdfast.store.takeLease({ run: ${JSON.stringify(LOOP)}, label: "doomed" });
       ${then}
       process.kill(process.pid, "SIGKILL");`;
@@ -483,7 +489,7 @@ describe("read back", () => {
     expect((await holdfast.listRuns()).map(({ id }) => id)).toEqual([LOOP]);
     expect(await plan({ run: "second" })).toMatchObject({ run: "second", before: "none" });
 
-    await using elsewhere = await openHoldfast({ cwd: root, store: join(root, "other") });
+    await using elsewhere = await openHoldfast({ cwd: root, store: join(root, "other"), loopLayout: SEED });
     expect(await elsewhere.formats.planImport({ paths: [".aiwg"] })).toMatchObject([{ before: "none" }]);
 
     const newest = readGz(join(root, DIRECTORY, "iteration-002.json.gz"));
@@ -492,5 +498,44 @@ describe("read back", () => {
     const theirs = { ...newest, metadata, checkpoint_id: "cp-theirs", created_at: "2031-02-03T21:05:00Z" };
     writeFileSync(join(root, DIRECTORY, "iteration-003.json.gz"), gzipSync(JSON.stringify(theirs)));
     expect(await plan()).toMatchObject({ before: "none", checkpoints: [{}, {}, {}] });
+  });
+});
+
+describe("the place of the files", () => {
+  const own = (): string => join(root, "store/layouts");
+  const reopen = async (layout: "own" | "seed"): Promise<void> => {
+    await holdfast.close();
+    holdfast = await openHoldfast({ cwd: root, store: join(root, "store"), loopLayout: { ...DEFAULT_LAYOUT, layout } });
+  };
+
+  test("is beside the store unless the repository has such files, and stays there for a run that began there", async () => {
+    await reopen("own");
+    await save(holdfast, { iteration: 1 });
+    await mirror();
+    expect([names(own()), existsSync(join(root, ".aiwg"))]).toEqual([["iteration-001.json.gz"], false]);
+    await reopen("seed");
+    await save(holdfast, { iteration: 2 });
+    await mirror();
+    expect([names(own()).length, existsSync(join(root, ".aiwg"))]).toEqual([2, false]);
+    expect(await holdfast.formats.planLayoutCleanup()).toMatchObject([{ run: LOOP, root: own() }]);
+    // Another run of the same store is in the repository. Each registry lists the loops that are beside it.
+    const other = "ralph-other-0000aaaa";
+    await beginLoop(holdfast, other);
+    await save(holdfast, { run: other, loopId: other, iteration: 1 });
+    await mirror(other);
+    await reopen("own");
+    await mirror();
+    await mirror(other);
+    expect(readdirSync(join(root, ".aiwg/ralph/loops"))).toEqual([other]);
+    expect(readdirSync(join(own(), ".aiwg/ralph/loops"))).toEqual([LOOP]);
+    expect(readJson(".aiwg/ralph/registry.json")).toMatchObject({ active_loops: [{ loop_id: other }] });
+    expect(readJson("store/layouts/.aiwg/ralph/registry.json")).toMatchObject({ active_loops: [{ loop_id: LOOP }] });
+    expect(await holdfast.formats.planImport({ paths: [join(own(), ".aiwg")] })).toMatchObject([{ before: "own" }]);
+    // A third run joins the files that are there.
+    const third = "ralph-third-0000bbbb";
+    await beginLoop(holdfast, third);
+    await save(holdfast, { run: third, loopId: third, iteration: 1 });
+    await mirror(third);
+    expect(readdirSync(join(root, ".aiwg/ralph/loops"))).toEqual([other, third]);
   });
 });

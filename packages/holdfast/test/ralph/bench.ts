@@ -9,6 +9,7 @@ import type { StartPlan } from "../../src/plan-start.ts";
 import type { JsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import { openLocalForge } from "@holdfast/forges/local";
+import { DEFAULT_LAYOUT } from "@holdfast/workflows/plugin";
 import { type RalphState, parseRalphState } from "@holdfast/workflows/ralph/state";
 import { type BenchGit, benchGit } from "../bench/bench-git.ts";
 import { makeRepository } from "../bench/make-repository.ts";
@@ -58,6 +59,7 @@ export async function makeBench(params: {
   readonly limit?: Partial<Budget["limit"]>;
   readonly files?: Readonly<Record<string, string>>;
   readonly mode?: "logged";
+  readonly layout?: "own" | "seed";
 }): Promise<Bench> {
   const root = await mkdtemp(join(tmpdir(), "holdfast-ralph-"));
   const issue = params.issue ?? false;
@@ -69,7 +71,8 @@ export async function makeBench(params: {
   const forge = issue ? openLocalForge({ repository: at.remote }) : null;
   await forge?.createIssue({ title: "Add the answer", body: "It is 42.", labels: [], key: "bench" });
   await putFiles(root, { "script.json": JSON.stringify({ answers: params.answers }) });
-  const holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses });
+  const loopLayout = { ...DEFAULT_LAYOUT, layout: params.layout ?? "own" };
+  const holdfast = await openHoldfast({ cwd: at.clone, adapters: withoutPauses, loopLayout });
   const adopt = { agent: `scripted:${join(root, "script.json")}`, options: params.options ?? {} };
   const story = runStory(holdfast.store, () => id);
   const plan: Bench["plan"] = async () => {

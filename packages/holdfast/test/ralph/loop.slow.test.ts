@@ -1,3 +1,5 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { inTurn, makeBench, writes } from "./bench.ts";
 
@@ -38,6 +40,10 @@ test.concurrent("iterates until the check passes, without a forge or a remote; t
   expect(second).toContain("The answer is even.");
   expect(second).toContain("grep -q 42 answer.txt");
   expect((await bench.state()).refused).toEqual([]);
+  // The files for other tools are beside the store: the repository had none of them.
+  expect(await bench.git("clone", "status", "--porcelain", "--ignored")).toBe("");
+  const loops = join(bench.clone, ".git/holdfast/layouts/.aiwg/ralph/loops");
+  expect(readdirSync(join(loops, bench.run()))).toEqual(["checkpoints", "reflection-memory.json", "state.json"]);
 });
 
 test.concurrent("each iteration has one checkpoint of its own kind, with its reflection in it", async () => {

@@ -46,7 +46,8 @@ export const crunchLayout: WorkflowLayout = {
         throw error;
       }
     };
-    return mirrorCheckpoints({ run, listen, what: "Crunch's directory", catchUp });
+    const what = `Crunch's directory ${join(place.root, ".claude/crunch")}`;
+    return mirrorCheckpoints({ run, listen, what, catchUp });
   },
   exportTo,
 };

@@ -75,7 +75,14 @@ function followLoop(place: LayoutLocation, run: string, listen: ProgressListener
   const files = new LayoutFiles(place.root);
   const beat = async (): Promise<void> => void (await writeRegistry(place, files, { pulse: true }));
   const pulse = { everyMs: PULSE_MS, beat };
-  return mirrorCheckpoints({ run, listen, what: "The directory .aiwg", catchUp, pulse, last: true });
+  return mirrorCheckpoints({
+    run,
+    listen,
+    what: `The directory ${join(place.root, ".aiwg")}`,
+    catchUp,
+    pulse,
+    last: true,
+  });
 }
 
 /**
@@ -93,6 +100,7 @@ async function planLoopCleanup(
   const plans: LayoutCleanupPlan[] = [];
   for (const run of await adapters.store.listRuns({ workflow: "ralph" })) {
     if (only.run !== undefined && run.id !== only.run) continue;
+    if (!(await place.holds(run.id))) continue;
     const loop = await readActiveLoop(place, run);
     if (loop === null) continue;
     const checkpoints = await Array.fromAsync(allCheckpoints(adapters.store, run.id));
@@ -110,7 +118,7 @@ async function planLoopCleanup(
     // A checkpoint that the store itself has deleted needs no record any more.
     const known = checkpoints.map(({ sequence }) => sequence).filter((sequence) => before.has(sequence));
     const drops = decided.filter(({ action }) => action === "drop").map(({ sequence }) => sequence);
-    plans.push({ run: run.id, files: decided, dropped: [...known, ...drops].toSorted((a, b) => a - b) });
+    plans.push({ run: run.id, root, files: decided, dropped: [...known, ...drops].toSorted((a, b) => a - b) });
   }
   return plans;
 }

@@ -308,7 +308,7 @@ export async function writeRegistry(
   return written;
 }
 
-/** All loops of the store that have not ended, oldest first. */
+/** All loops that have not ended and have their files here, oldest first. */
 export async function listActiveLoops(place: LayoutLocation): Promise<readonly ActiveLoop[]> {
   const { adapters } = place;
   const stood = await readLoopStatuses(place, async () => {
@@ -317,6 +317,7 @@ export async function listActiveLoops(place: LayoutLocation): Promise<readonly A
   });
   const loops: ActiveLoop[] = [];
   for (const one of stood.toReversed()) {
+    if (!(await place.holds(one.run.id))) continue;
     const loop = await loopOf(adapters, one);
     if (loop !== null && ACTIVE.has(loop.published.status)) loops.push(loop);
   }

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readFile, readdir } from "node:fs/promises";
+import { readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test as sequentialTest } from "vitest";
@@ -158,6 +158,7 @@ describe("--max-time", () => {
 describe("a crunch run in another terminal", () => {
   test("is saved on request, killed and ended by the timer, and crunch's directory shows each state", async () => {
     const place = await work.begin();
+    await writeFile(join(place.clone, "holdfast.config.yaml"), "layout: seed\n");
     const directory = join(place.clone, ".claude/crunch/1/checkpoints");
     const newest = join(directory, "latest");
     const latest = async (): Promise<string> => (existsSync(newest) ? await readFile(newest, "utf8") : "");
@@ -179,7 +180,7 @@ describe("a crunch run in another terminal", () => {
     expect(over, over.stdout + over.stderr).toMatchObject({ status: 7 });
     expect(await latest()).toMatch(/trigger: session_end/);
     expect(await latest()).toMatch(/can_resume: true/);
-    expect(await place.git("status", "--porcelain")).toBe("");
+    expect((await place.git("status", "--porcelain")).trim()).toBe("?? holdfast.config.yaml");
     const listed = await readFile(join(directory, "index.yaml"), "utf8");
     expect(listed).toContain("trigger: manual");
     expect(await manuals(place)).toEqual(["so far"]);

@@ -190,7 +190,7 @@ const mirrorSpec = {
   summary: "keep another tool's files up to date with a run",
   details: [
     "Follows the run's journal and writes the other tool's files after each checkpoint, each file atomically, until the run ends or Ctrl+C. It keeps no state: after a kill, start it again and it catches up. The other tool can continue the work at any time.",
-    "With `mirror:` in holdfast.config.yaml, `holdfast run` and `holdfast resume` do this by themselves. The crunch workflow always writes crunch-yaml in the main worktree, the ralph workflow loop-json (`.aiwg`, see `aiwg:` in the config). For crunch-yaml it follows `.claude/checkpoint-config.yaml`: enabled, triggers, retention (it removes only files that the run wrote), location, compress, max_size_mb.",
+    "With `mirror:` in holdfast.config.yaml, `holdfast run` and `holdfast resume` do this by themselves. The crunch workflow always writes crunch-yaml, the ralph workflow loop-json (see `layout:` and `aiwg:` in the config). For crunch-yaml it follows `.claude/checkpoint-config.yaml`: enabled, triggers, retention (it removes only files that the run wrote), location, compress, max_size_mb.",
   ],
   operands: [{ name: "RUN", about: "the run to follow", required: true, completes: "run" }],
   consent: "saves",
@@ -200,7 +200,7 @@ const mirrorSpec = {
       type: "text",
       value: "DIR",
       about:
-        "root of the other tool's files; default the run's worktree (for crunch runs and loops the main worktree), or the current directory",
+        "root of the other tool's files; default the run's worktree (for crunch-yaml of crunch runs and loop-json of loops: where the run keeps them), or the current directory",
       completes: "directory",
     },
     once: { type: "boolean", about: "write the files once and exit" },

@@ -67,6 +67,7 @@ describe("loops view", () => {
   const plans: readonly LayoutCleanupPlan[] = [
     {
       run: "ralph-fix-tests-a1b2c3d4",
+      root: "/repo",
       dropped: [1],
       files: [
         { path: "x/checkpoints/iteration-002.json.gz", sequence: 2, action: "keep", why: "the newest", bytes: 900 },
@@ -83,11 +84,11 @@ describe("loops view", () => {
         "ralph-fix-tests-a1b2c3d4  iteration-002  keep         the newest",
         "ralph-fix-tests-a1b2c3d4  iteration-001  drop  800 B  beyond 1",
         "",
-        "Below .aiwg: would remove 1 file, keep 1.",
+        "In /repo/.aiwg: would remove 1 file, keep 1.",
         "",
       ].join("\n"),
     );
-    expect(loopsReportText(plans)).toBe("Removed 1 file below .aiwg.\n");
+    expect(loopsReportText(plans)).toBe("Removed 1 file in /repo/.aiwg.\n");
     expect([loopsText([], PAGE), loopsReportText([])]).toEqual(["", ""]);
   });
 });

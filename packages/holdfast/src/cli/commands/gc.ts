@@ -1,4 +1,5 @@
 /** The `gc` command: drops what retention allows, removes worktrees of runs that have ended, and frees their space. */
+import { join } from "node:path";
 import type { GcPlan, GcReport } from "@holdfast/core/gc";
 import type { RemovedWorktree, WorktreeRemoval } from "@holdfast/core/remove-worktrees";
 import { RETENTION_PRESETS, type RetentionDecision } from "@holdfast/core/retention";
@@ -26,7 +27,7 @@ export const spec = {
     `Young runs: ${MINIMUM_AGE_RULE}. By default that is 30 days.`,
     `Age: ${AGE_RULE}. ${DONE_RULE.charAt(0).toUpperCase()}${DONE_RULE.slice(1)}.`,
     "The freed bytes are those of the store. The files of a dropped checkpoint are git objects; git gc removes them.",
-    "Files of loops below .aiwg follow the rules of `aiwg:` in the config, here and once a day when a loop starts or resumes. The store keeps its own copy.",
+    "Files of loops for other tools (.aiwg) follow the rules of `aiwg:` in the config, here and once a day when a loop starts or resumes. The store keeps its own copy.",
     "The worktree of a run that ended more than a day ago is removed; with RUN, at once. Its files are saved as a checkpoint first, unless the newest one has them. `holdfast restore RUN@latest`, or a resume, creates it again at the same place. The branch stays.",
     "A worktree stays if removing it would lose something: ignored files other than unchanged copies of `workspace.copy`, what the set-up made, and dependencies, caches and results of builds by their usual names (node_modules, dist); a nested repository; a file that is too large for a checkpoint; an unfinished merge or rebase. --dry-run lists them. --force removes it in spite of ignored files and nested repositories.",
     "Runs and journals stay; `holdfast rm` removes a run with its worktree and branch, and gc completes a removal that was interrupted if no work is lost. The daily clean-up removes no worktree.",
@@ -52,7 +53,7 @@ export const spec = {
     { line: "holdfast gc --yes", about: "drop without asking, in a script" },
     { line: "holdfast gc fix-login --dry-run", about: "check one run only" },
   ],
-  json: '{"plan": {...}, "loops": [{"run", "files", "dropped"}], "worktrees": [{"run", "path", "kept": why it stays or null, "ignored": [files that only it has], "unsaved"}], "dryRun": true} or {"plan": {...}, "loops": [...], "worktrees": [{..., "removed", "savedAs": "RUN@N" or null}], "dryRun": false, "report": {"dropped", "sideWorktrees", "unpinned", "sweep"}}; "removals": [{"run", "reasons"}] is present if a removal was interrupted.',
+  json: '{"plan": {...}, "loops": [{"run", "root", "files", "dropped"}], "worktrees": [{"run", "path", "kept": why it stays or null, "ignored": [files that only it has], "unsaved"}], "dryRun": true} or {"plan": {...}, "loops": [...], "worktrees": [{..., "removed", "savedAs": "RUN@N" or null}], "dryRun": false, "report": {"dropped", "sideWorktrees", "unpinned", "sweep"}}; "removals": [{"run", "reasons"}] is present if a removal was interrupted.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -263,7 +264,7 @@ export function groupDecisions(decisions: readonly RetentionDecision[]): readonl
   return [...groups.values()].toSorted((a, b) => (a.sequences[0] ?? 0) - (b.sequences[0] ?? 0));
 }
 
-/** The files below `.aiwg`, by loop; "" if there are none. */
+/** The files of loops for other tools; "" if there are none. */
 export function loopsText(plans: readonly LayoutCleanupPlan[], page: Page): string {
   const columns = [
     { ...RUN_COLUMN, title: "LOOP" },
@@ -284,10 +285,14 @@ export function loopsText(plans: readonly LayoutCleanupPlan[], page: Page): stri
   if (rows.length === 0) return "";
   const files = plans.flatMap((plan) => plan.files);
   const drops = files.filter(({ action }) => action === "drop").length;
-  return `\n${renderTable({ columns, rows }, page)}\nBelow .aiwg: would remove ${countText(drops, "file")}, keep ${files.length - drops}.\n`;
+  return `\n${renderTable({ columns, rows }, page)}\nIn ${placesText(plans)}: would remove ${countText(drops, "file")}, keep ${files.length - drops}.\n`;
 }
 
 export function loopsReportText(plans: readonly LayoutCleanupPlan[]): string {
   const drops = plans.flatMap(({ files }) => files.filter(({ action }) => action === "drop")).length;
-  return drops === 0 ? "" : `Removed ${countText(drops, "file")} below .aiwg.\n`;
+  return drops === 0 ? "" : `Removed ${countText(drops, "file")} in ${placesText(plans)}.\n`;
+}
+
+function placesText(plans: readonly LayoutCleanupPlan[]): string {
+  return [...new Set(plans.map(({ root }) => escapeText(join(root, ".aiwg"))))].join(" and ");
 }

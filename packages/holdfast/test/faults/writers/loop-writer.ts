@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { openHoldfast } from "../../../src/open.ts";
+import { DEFAULT_LAYOUT } from "@holdfast/workflows/plugin";
 import { LOOP, beginLoop, save } from "../../ralph-layout/loop-run.ts";
 import { printLine } from "./printed.ts";
 
@@ -10,7 +11,8 @@ import { printLine } from "./printed.ts";
  */
 const [, , root = "", plan = ""] = process.argv;
 
-const holdfast = await openHoldfast({ cwd: root, store: join(root, "store") });
+const SEED = { ...DEFAULT_LAYOUT, layout: "seed" } as const;
+const holdfast = await openHoldfast({ cwd: root, store: join(root, "store"), loopLayout: SEED });
 const mirror = async () => await (await holdfast.formats.mirror({ run: LOOP, to: "loop-json" })).catchUp();
 if (plan === "begin") {
   await beginLoop(holdfast);
