@@ -190,7 +190,13 @@ function findNewLosses(before: RunRemoval, now: RunRemoval): readonly string[] {
 export async function applyRunRemoval(
   adapters: CoreAdapters,
   planned: RunRemoval,
-  params: { readonly by: string; readonly force: boolean; readonly forge: Forge | null },
+  params: {
+    readonly by: string;
+    readonly force: boolean;
+    readonly forge: Forge | null;
+    /** Removes the files that the run keeps for other tools. They are found by its checkpoints. */
+    readonly removeFiles: (run: string) => Promise<void>;
+  },
 ): Promise<{ readonly freedBytes: number }> {
   const { store, workspaces } = adapters;
   const { run } = planned;
@@ -215,6 +221,7 @@ export async function applyRunRemoval(
   await store.setMeta(ANY_REMOVED, "yes");
   await store.setMeta(tombstoneKey(run), JSON.stringify({ ...tombstone, unfinished: true }));
   if (remains !== null) await workspaces?.removeRun({ run, expected: remains });
+  await params.removeFiles(run);
   const checkpoints = await Array.fromAsync(allCheckpoints(store, run));
   for (const tag of checkpoints.flatMap(({ tags }) => tags)) await store.untag({ run, name: tag });
   // The store keeps the newest checkpoint of each run: the journal's chain ends in it.

@@ -44,8 +44,10 @@ interface CrunchWritePlan {
 export function planCrunchWrite(params: {
   readonly directory: CrunchDirectory;
   readonly add: readonly ExternalCheckpoint[];
-  /** Absent: nothing is removed. */
+  /** Absent: no checkpoint is removed to keep limits. */
   readonly limits?: CrunchLimits;
+  /** Selects files to remove. */
+  readonly remove?: (file: CrunchFile) => boolean;
   /** Extension of new file names; the writer compresses accordingly. */
   readonly suffix?: "" | ".gz";
   /** false: `latest` is a file with the name instead of a link. */
@@ -64,7 +66,9 @@ export function planCrunchWrite(params: {
   }
   const positions = positionsOf(directory);
   const all = [...files.values()].toSorted((a, b) => compareEntries(a, b, (id) => positions.get(id)));
-  const { drop, losses } = limits === undefined ? NO_LIMITS : planCrunchLimits(all, limits);
+  const { drop: limited, losses } = limits === undefined ? NO_LIMITS : planCrunchLimits(all, limits);
+  const removed = params.remove === undefined ? [] : all.filter(params.remove);
+  const drop = new Set([...limited, ...removed.map(({ checkpoint }) => checkpoint.id ?? "")]);
   const checkpoints = all.filter(({ checkpoint }) => !drop.has(checkpoint.id ?? ""));
   const { document } = makeIndex({ checkpoints, old: directory.index.document });
   const text = JSON.stringify(document);

@@ -324,8 +324,8 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Removes a run with its worktrees, branch, refs, checkpoints and logs. NEEDS_DECISION if work would be lost, unless forced, or if
-   * another run was forked from it. CONFLICT if it has work that the plan does not name.
+   * Removes a run with its worktrees, branch, refs, checkpoints, logs and files for other tools. NEEDS_DECISION if work would be lost,
+   * unless forced, or if another run was forked from it. CONFLICT if it has work that the plan does not name.
    */
   async removeRun(
     removal: RunRemoval,
@@ -335,7 +335,12 @@ export class Holdfast implements AsyncDisposable {
     checkOptions("removeRun", options, { by: "text", force: "flag" });
     checkArgument("removeRun", "the reasons of its plan", removal.reasons, "list");
     const { forge } = await this.work.adapters();
-    return await applyRunRemoval(this.#adapters, removal, { by: options.by, force: options.force === true, forge });
+    return await applyRunRemoval(this.#adapters, removal, {
+      by: options.by,
+      force: options.force === true,
+      forge,
+      removeFiles: (run) => this.formats.removeLayoutFiles(run),
+    });
   }
 
   /** Runs at most once a day, according to the store's own record; null if it was not due. */

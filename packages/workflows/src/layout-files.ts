@@ -129,6 +129,28 @@ export class LayoutFiles {
     syncDirectory(join(this.root, directory));
   }
 
+  /** Whether no part of the path is a link, so that a removal there cannot reach files elsewhere. */
+  isOwn(directory: string): boolean {
+    const parts = directory.split("/");
+    return parts.every((_part, at) => {
+      const found = lstatSync(join(this.root, ...parts.slice(0, at + 1)), { throwIfNoEntry: false });
+      return found?.isDirectory() === true;
+    });
+  }
+
+  /** Removes these directories, in this order, as far as they are empty. */
+  removeEmpty(directories: readonly string[]): void {
+    for (const directory of directories) {
+      const place = join(this.root, directory);
+      try {
+        removeStaleTemporaryFiles(place, LEFT_BEHIND);
+        rmdirSync(place);
+      } catch (error) {
+        if (!isCode(error, "ENOENT")) return;
+      }
+    }
+  }
+
   #inside(link: string): string {
     const home = realpathSync.native(this.root);
     let place: string;

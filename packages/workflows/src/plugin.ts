@@ -64,6 +64,11 @@ export interface WorkflowLayout {
     params: { readonly run?: string },
   ) => Promise<readonly LayoutCleanupPlan[]>;
   readonly applyCleanup?: (place: LayoutLocation, plans: readonly LayoutCleanupPlan[]) => Promise<void>;
+  /**
+   * Removes the files of a run that is being removed. Files of other tools and other runs stay. Called before the run's
+   * checkpoints are dropped; after a kill, the same call removes the rest.
+   */
+  remove(place: LayoutLocation, run: RunSummary): Promise<void>;
 }
 
 export interface LayoutLocation {

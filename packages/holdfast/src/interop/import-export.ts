@@ -169,6 +169,14 @@ export class ImportExport {
     }
   }
 
+  /** Removes the files of workflows' layouts of a run that is being removed. */
+  async removeLayoutFiles(id: string): Promise<void> {
+    const run = await this.#run(id);
+    const entry = LAYOUTS.find(({ workflow }) => workflow === run.workflow);
+    if (entry === undefined) return;
+    await (await entry.load()).remove(await this.#places(entry).find(id), run);
+  }
+
   #places(entry: LayoutEntry): LayoutPlaces {
     const [adapters, cwd, settings, limit] = [this.#adapters, this.#cwd, this.#settings, this.#limit];
     return new LayoutPlaces(entry, { adapters, cwd, settings, limit });

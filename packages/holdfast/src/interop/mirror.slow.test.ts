@@ -93,6 +93,31 @@ describe("the directory of a crunch run", () => {
     });
   });
 
+  test("a removed run takes its checkpoints along, and leaves those of other runs and tools", async () => {
+    const { root, save, mirror, directory, files, index, holdfast } = await scene(
+      "checkpoint: {enabled: true}\n",
+      "own",
+    );
+    await save("stage");
+    await save("manual");
+    await mirror.catchUp();
+    const other = await holdfast.createRun({ id: "d", workflow: "crunch", work: { kind: "issue", number: 42 } });
+    const { position } = emptyPlanes({ workflow: "crunch", stage: "docs" });
+    const values = initialCrunchState as object as JsonObject;
+    await other.save({ trigger: "manual", name: "d", planes: { position, context: { values, tokens: {} } } });
+    await (await holdfast.formats.mirror({ run: "d", to: "crunch-yaml" })).catchUp();
+    expect(files()).toHaveLength(3);
+    const remove = async (run: string) =>
+      await holdfast.removeRun(await holdfast.planRemoval(run), { by: "tester", force: true });
+    await remove("c");
+    expect(files()).toEqual([readlinkSync(join(directory, "latest"))]);
+    expect(index()).toMatchObject({ total_checkpoints: 1, checkpoints: [{ phase: "docs" }] });
+    writeFileSync(join(directory, "notes.txt"), "mine");
+    await remove("d");
+    expect(readdirSync(directory).toSorted()).toEqual([".gitignore", "index.yaml", "notes.txt"]);
+    expect(existsSync(join(root, ".claude/checkpoint-config.yaml"))).toBe(true);
+  });
+
   test("an existing one of a user is not hidden", async () => {
     const { save, mirror, directory } = await scene();
     mkdirSync(directory, { recursive: true });

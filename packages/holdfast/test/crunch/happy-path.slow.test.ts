@@ -57,4 +57,6 @@ test("an issue goes through every phase to a pull request, with one state label 
   const { root } = await bench.holdfast.formats.mirror({ run: bench.run, to: "crunch-yaml" });
   expect(root).toBe(join(bench.root, "clone/.git/holdfast/layouts"));
   expect(readdirSync(join(root, ".claude/crunch/1"))).toEqual(["checkpoints", "outputs"]);
+  await bench.holdfast.removeRun(await bench.holdfast.planRemoval(bench.run), { by: "tester", force: true });
+  expect(readdirSync(join(root, ".claude"))).toEqual([]);
 });

@@ -538,4 +538,27 @@ describe("the place of the files", () => {
     await mirror(third);
     expect(readdirSync(join(root, ".aiwg/ralph/loops"))).toEqual([other, third]);
   });
+
+  test("a removed run takes its files along, and leaves those of other tools", async () => {
+    for (const iteration of [1, 2]) await save(holdfast, { iteration });
+    await mirror();
+    const other = "ralph-other-0000aaaa";
+    await beginLoop(holdfast, other);
+    await save(holdfast, { run: other, loopId: other, iteration: 1 });
+    await mirror(other);
+    const document = readGz(join(root, `.aiwg/ralph/loops/${other}/checkpoints/iteration-001.json.gz`));
+    const metadata = { compression: "gzip", schema_version: "2.0" };
+    const theirs = `.aiwg/ralph/loops/${other}/checkpoints/checkpoint-9-1.json.gz`;
+    writeFileSync(join(root, theirs), gzipSync(JSON.stringify({ ...document, metadata, checkpoint_id: "cp-theirs" })));
+    // As after a kill: the same call removes the rest.
+    rmSync(join(root, DIRECTORY, "iteration-001.json.gz"));
+    rmSync(join(root, `.aiwg/ralph/loops/${LOOP}/state.json`));
+    for (const run of [LOOP, LOOP, other]) await holdfast.formats.removeLayoutFiles(run);
+    for (const run of [LOOP, other])
+      await holdfast.removeRun(await holdfast.planRemoval(run), { by: "tester", force: true });
+    expect(readdirSync(join(root, ".aiwg/ralph/loops"))).toEqual([other]);
+    expect(names(root, `.aiwg/ralph/loops/${other}/checkpoints`)).toEqual(["checkpoint-9-1.json.gz"]);
+    expect(existsSync(join(root, `.aiwg/ralph/loops/${other}/state.json`))).toBe(true);
+    expect(readJson(".aiwg/ralph/registry.json")).toMatchObject({ active_loops: [] });
+  });
 });

@@ -44,6 +44,8 @@ test.concurrent("iterates until the check passes, without a forge or a remote; t
   expect(await bench.git("clone", "status", "--porcelain", "--ignored")).toBe("");
   const loops = join(bench.clone, ".git/holdfast/layouts/.aiwg/ralph/loops");
   expect(readdirSync(join(loops, bench.run()))).toEqual(["checkpoints", "reflection-memory.json", "state.json"]);
+  await bench.holdfast.removeRun(await bench.holdfast.planRemoval(bench.run()), { by: "tester", force: true });
+  expect(readdirSync(loops)).toEqual([]);
 });
 
 test.concurrent("each iteration has one checkpoint of its own kind, with its reflection in it", async () => {

@@ -1,9 +1,10 @@
 // Crunch's directory in the repository: its configuration, and the checkpoints, index and `latest` that runs write there.
 
 import { readdirSync, statSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { RunSummary, Work } from "@holdfast/core/run";
+import { type Store, allCheckpoints } from "@holdfast/core/store";
 import { compressFor } from "@holdfast/formats/compression";
 import {
   type CrunchConfig,
@@ -12,7 +13,7 @@ import {
   defaultCrunchConfig,
   parseCrunchConfig,
 } from "@holdfast/formats/crunch-config";
-import { readCrunchDirectory } from "@holdfast/formats/crunch-directory";
+import { type CrunchFile, readCrunchDirectory } from "@holdfast/formats/crunch-directory";
 import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "@holdfast/formats/crunch-directory-write";
 import { idFromPath } from "@holdfast/formats/crunch-document";
 import { isSeedTrigger } from "@holdfast/formats/crunch-words";
@@ -27,7 +28,14 @@ import {
   removeStaleTemporaryFiles,
   writeDurableSymlink,
 } from "@holdfast/platform/files";
-import { LEFT_BEHIND, assertInside, mirrorCheckpoints, resolveInside, writeDocument } from "../layout-files.ts";
+import {
+  LEFT_BEHIND,
+  LayoutFiles,
+  assertInside,
+  mirrorCheckpoints,
+  resolveInside,
+  writeDocument,
+} from "../layout-files.ts";
 import { Mirror, encodeCheckpoint, uniqueLosses } from "../mirror.ts";
 import type { EncodedCheckpoint, LayoutLocation, WorkflowLayout, WriteResult } from "../plugin.ts";
 import { describeCrunchRun, outputFiles } from "./document-members.ts";
@@ -50,6 +58,7 @@ export const crunchLayout: WorkflowLayout = {
     return mirrorCheckpoints({ run, listen, what, catchUp });
   },
   exportTo,
+  remove: removeRunFiles,
 };
 
 /** Runs of every workflow can be mirrored into crunch's directory. */
@@ -83,6 +92,68 @@ function directoryWriter(root: string): (run: RunSummary, fresh: readonly Checkp
       losses: uniqueLosses([...losses, ...encoded, ...written.losses]),
     };
   };
+}
+
+/**
+ * Removes the run's checkpoints from crunch's directory, and its outputs as far as no later run has replaced them. A
+ * directory without checkpoints goes too.
+ */
+async function removeRunFiles({ adapters, root }: LayoutLocation, run: RunSummary): Promise<void> {
+  const files = new LayoutFiles(root);
+  const { own, session } = await readOwnDocuments(adapters.store, run);
+  for (const [path, text] of new Map(own.flatMap(({ external }) => [...outputFiles(external)]))) {
+    const place = dirname(path);
+    if (!files.isOwn(place) || textOf(files, path) !== text) continue;
+    files.remove(place, [basename(path)]);
+    removeIfUnused(files, place, HIDDEN);
+  }
+  const directory = relative(root, checkpointDirectoryFor(root, readValid(root), run));
+  if (own.length === 0 || !files.isOwn(directory)) return;
+  const ours = new Set(own.map(({ encoded }) => idFromPath(encoded.path)));
+  const remove = ({ checkpoint: { id, original } }: CrunchFile): boolean =>
+    ours.has(id ?? "") || (session !== null && original?.document["session_id"] === session);
+  writeCrunchDirectory({ directory: join(root, directory), add: [], config: null, ours, remove });
+  removeIfUnused(files, directory, [...HIDDEN, "index.yaml", "index.json"]);
+}
+
+/**
+ * The documents of the run's own checkpoints, oldest first. `session` is in all of them, also in those whose checkpoint
+ * the store has dropped; null: files of another tool have the same one.
+ */
+async function readOwnDocuments(
+  store: Store,
+  run: RunSummary,
+): Promise<{ readonly own: readonly EncodedCheckpoint[]; readonly session: string | null }> {
+  const own: EncodedCheckpoint[] = [];
+  const summaries = (await Array.fromAsync(allCheckpoints(store, run.id))).toReversed();
+  for (const summary of summaries) {
+    if (summary.quarantined || summary.trigger === "import") continue;
+    const checkpoint = await store.getCheckpoint(summary);
+    own.push(encodeCheckpoint(run, checkpoint, "crunch-yaml", crunchLayout));
+  }
+  const named = own.at(-1)?.external.described?.members["session_id"];
+  const isImported = summaries.some(({ trigger }) => trigger === "import");
+  return { own, session: typeof named === "string" && !isImported ? named : null };
+}
+
+const HIDDEN: readonly string[] = [".gitignore"];
+
+/** Removes a directory that holds only these files, and its parents as far as they are empty. */
+function removeIfUnused(files: LayoutFiles, directory: string, derived: readonly string[]): void {
+  const left = files.list(directory);
+  // A `.gitignore` with other rules is the user's.
+  const isUnused = left.every((name) =>
+    name === ".gitignore" ? textOf(files, `${directory}/${name}`) === "*\n" : derived.includes(name),
+  );
+  if (!isUnused) return;
+  files.remove(directory, left);
+  const parents = [directory, dirname(directory), dirname(dirname(directory))];
+  files.removeEmpty(parents.filter((path) => path !== "."));
+}
+
+function textOf(files: LayoutFiles, path: string): string | null {
+  const bytes = files.read(path);
+  return bytes === null ? null : new TextDecoder().decode(bytes);
 }
 
 /** Writes the outputs that are in no file of the repository. A later checkpoint has the newer text of a repeated node. */
@@ -247,6 +318,8 @@ function writeCrunchDirectory(params: {
   readonly config: CrunchConfig | null;
   /** Ids of all checkpoints of the run. The config's retention rules remove nothing else. */
   readonly ours: ReadonlySet<string>;
+  /** Selects files to remove. */
+  readonly remove?: (file: CrunchFile) => boolean;
   /** Hide a new directory and all its content from git. */
   readonly hide?: boolean;
   /** A cached decoder, for a caller that writes here repeatedly. */
@@ -266,6 +339,7 @@ function writeCrunchDirectory(params: {
     add,
     links: true,
     ...(config === null ? {} : { limits: limitsOf(directory, config, ours) }),
+    ...(params.remove === undefined ? {} : { remove: params.remove }),
     suffix: config?.compress === true ? ".gz" : "",
   });
   const paths = plan.actions.flatMap((action) => (action.kind === "remove" ? [] : applyWrite(directory, action)));

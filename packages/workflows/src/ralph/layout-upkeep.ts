@@ -40,6 +40,7 @@ export const ralphLayout: WorkflowLayout = {
   repair: markCrashedLoops,
   planCleanup: planLoopCleanup,
   applyCleanup: applyLoopCleanup,
+  remove: async (place, run) => await new LoopLayout({ ...place, run: run.id }).remove(run),
 };
 
 /** A loop's layout contains more than its checkpoints. */

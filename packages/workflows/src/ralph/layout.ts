@@ -102,6 +102,36 @@ export class LoopLayout {
     await writeRegistry(this.#place, this.#files);
   }
 
+  /**
+   * Removes the run's files. Checkpoints of another tool stay in the loop's directory, and with them the documents that
+   * describe the loop.
+   */
+  async remove(run: RunSummary): Promise<void> {
+    const loop = await readActiveLoop(this.#place, run);
+    if (loop === null) return;
+    const { loopId } = loop.live;
+    const directory = checkpointDirectory(loopId).replace(/\/$/, "");
+    const home = dirname(directory);
+    const present = this.#files.list(directory);
+    if (this.#files.isOwn(directory)) {
+      const own = this.#surplus({ run, loop, directory, present, files: [] });
+      this.#files.remove(directory, own);
+      if (loopId !== null && own.length === present.length && this.#isDescribed(run, loopId)) {
+        this.#files.remove(home, ["state.json", "reflection-memory.json", ".gitignore"]);
+        this.#files.removeEmpty([directory, home]);
+      }
+    }
+    if (this.#files.readJson(REGISTRY_PATH) !== null) await writeRegistry(this.#place, this.#files);
+  }
+
+  /** Whether no other run or tool wrote the loop's state. */
+  #isDescribed(run: RunSummary, loopId: string): boolean {
+    const state = this.#files.readJson(statePath(loopId));
+    const mark = state?.["holdfast"];
+    if (this.#files.identity(statePath(loopId)) === null) return true;
+    return isJsonObject(mark) && mark["store"] === this.#place.adapters.store.id && mark["run"] === run.id;
+  }
+
   async #once(run: RunSummary): Promise<LayoutReport> {
     const { store } = this.#place.adapters;
     const loop = await readActiveLoop(this.#place, run);
