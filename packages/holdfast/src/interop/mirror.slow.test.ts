@@ -23,6 +23,7 @@ import { readSourceFiles } from "@holdfast/formats/source-files";
 import { readYaml } from "@holdfast/formats/strict-yaml";
 import { checkCrunchSettings, readCrunchTriggers } from "@holdfast/workflows/crunch/layout";
 import { initialCrunchState } from "@holdfast/workflows/crunch/state";
+import { damageCheckpoints } from "@holdfast/test-support/edit-store";
 import { DEFAULT_LAYOUT } from "@holdfast/workflows/plugin";
 import { openHoldfast } from "../open.ts";
 
@@ -98,17 +99,18 @@ describe("the directory of a crunch run", () => {
       "checkpoint: {enabled: true}\n",
       "own",
     );
-    await save("stage");
-    await save("manual");
+    for (const trigger of ["stage", "manual", "manual"] as const) await save(trigger);
     await mirror.catchUp();
     const other = await holdfast.createRun({ id: "d", workflow: "crunch", work: { kind: "issue", number: 42 } });
     const { position } = emptyPlanes({ workflow: "crunch", stage: "docs" });
     const values = initialCrunchState as object as JsonObject;
     await other.save({ trigger: "manual", name: "d", planes: { position, context: { values, tokens: {} } } });
     await (await holdfast.formats.mirror({ run: "d", to: "crunch-yaml" })).catchUp();
-    expect(files()).toHaveLength(3);
+    expect(files()).toHaveLength(4);
     const remove = async (run: string) =>
       await holdfast.removeRun(await holdfast.planRemoval(run), { by: "tester", force: true });
+    // A checkpoint that cannot be read does not keep its run.
+    expect(damageCheckpoints(join(root, ".git/holdfast"), [2])).toBe(1);
     await remove("c");
     expect(files()).toEqual([readlinkSync(join(directory, "latest"))]);
     expect(index()).toMatchObject({ total_checkpoints: 1, checkpoints: [{ phase: "docs" }] });

@@ -4,7 +4,7 @@ import { readdirSync, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import type { Checkpoint } from "@holdfast/core/checkpoint";
 import type { RunSummary, Work } from "@holdfast/core/run";
-import { type Store, allCheckpoints } from "@holdfast/core/store";
+import { type CheckpointRef, type Store, allCheckpoints } from "@holdfast/core/store";
 import { compressFor } from "@holdfast/formats/compression";
 import {
   type CrunchConfig,
@@ -128,12 +128,22 @@ async function readOwnDocuments(
   const summaries = (await Array.fromAsync(allCheckpoints(store, run.id))).toReversed();
   for (const summary of summaries) {
     if (summary.quarantined || summary.trigger === "import") continue;
-    const checkpoint = await store.getCheckpoint(summary);
-    own.push(encodeCheckpoint(run, checkpoint, "crunch-yaml", crunchLayout));
+    const checkpoint = await readWhole(store, summary);
+    if (checkpoint !== null) own.push(encodeCheckpoint(run, checkpoint, "crunch-yaml", crunchLayout));
   }
   const named = own.at(-1)?.external.described?.members["session_id"];
   const isImported = summaries.some(({ trigger }) => trigger === "import");
   return { own, session: typeof named === "string" && !isImported ? named : null };
+}
+
+/** null for a damaged checkpoint: its run can be removed all the same. */
+async function readWhole(store: Store, ref: CheckpointRef): Promise<Checkpoint | null> {
+  try {
+    return await store.getCheckpoint(ref);
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "STORE_CORRUPT") return null;
+    throw error;
+  }
 }
 
 const HIDDEN: readonly string[] = [".gitignore"];
