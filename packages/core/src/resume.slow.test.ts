@@ -18,6 +18,11 @@ import { readWorktree } from "@holdfast/test-support/git/repository";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { Answers } from "./resume-plan.ts";
 
+async function editAfterStop(scene: StoppedRun): Promise<void> {
+  await stopDuring(scene, "agent");
+  scene.worktree().write("mine.txt", "by a person\n");
+}
+
 describe("apply resume", () => {
   const dropWorktree = (scene: StoppedRun): void => rmSync(scene.worktree().root, { recursive: true });
   const filesOf = (scene: StoppedRun): Readonly<Record<string, string>> => readWorktree(scene.worktree().root);
@@ -169,8 +174,7 @@ describe("apply resume", () => {
 
     test("edits after a clean stop in a step: accepted, the step begins from them", async () => {
       const scene = await createStoppedRun();
-      await stopDuring(scene, "agent");
-      scene.worktree().write("mine.txt", "by a person\n");
+      await editAfterStop(scene);
       expect((await scene.resume()).plan.kind).toBe("ask");
       await scene.resume(accept("files_changed"));
       const { sequence, planes } = await scene.newest();
@@ -181,8 +185,7 @@ describe("apply resume", () => {
 
     test("put back, such edits are in a checkpoint and the step keeps its base", async () => {
       const scene = await createStoppedRun();
-      await stopDuring(scene, "agent");
-      scene.worktree().write("mine.txt", "by a person\n");
+      await editAfterStop(scene);
       await scene.resume({ answers: { files_changed: "put_back" } });
       const [restored, before] = await scene.store.listCheckpoints({ run: RUN });
       expect([restored?.trigger, before?.trigger]).toEqual(["restore", "before_restore"]);
@@ -369,6 +372,12 @@ describe("resume killed", () => {
           await scene.append({ kind: "restore.started", body: { target: `${RUN}@1`, paths: null } });
           dropWorktree(scene);
         },
+      },
+      {
+        name: "edits after a clean stop in a step, accepted",
+        resume: accept("files_changed"),
+        least: 2,
+        prepare: editAfterStop,
       },
       {
         name: "merged",
