@@ -351,6 +351,24 @@ describe("ci", () => {
     expect(runs[0]?.summary).toContain("did not end");
   });
 
+  test("a process that has the pid of a dead check by now is neither taken for it nor ended", async () => {
+    const gate = join(scene.directory, "..", "gate");
+    scene.write("forge.yaml", `ci: 'test -e ${gate} || sleep 600'\n`);
+    expect((await scene.forge({ ciWaitMs: 0 }).checks(commit)).state).toBe("pending");
+    const [folder = ""] = readdirSync(join(scene.directory, "ci"));
+    const path = join(scene.directory, "ci", folder, "runner.json");
+    const runner = JSON.parse(readFileSync(path, "utf8"));
+    process.kill(-runner.pid, "SIGKILL");
+    const stranger = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
+    const ended = once(stranger, "exit");
+    writeFileSync(path, JSON.stringify({ ...runner, pid: stranger.pid, startedAt: 0 }));
+    writeFileSync(gate, "");
+    expect((await untilDone()).state).toBe("passed");
+    expect(stranger.signalCode).toBeNull();
+    stranger.kill("SIGTERM");
+    expect(await ended).toEqual([null, "SIGTERM"]);
+  });
+
   test("without a command, or for a commit that was never pushed, there is no check", async () => {
     expect((await scene.forge().checks(commit)).state).toBe("none");
     scene.write("forge.yaml", "ci: 'true'\n");

@@ -11,7 +11,7 @@ import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
-import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
+import { type ProcessIdentity, canSignal, livenessOf, processIdentity } from "@holdfast/platform/identity";
 import { subjectNumber } from "./body-text.ts";
 import { combineChecks, requireCommit } from "./checks.ts";
 import { createIssue, findIssue, readIssue, setLabels } from "./local-issues.ts";
@@ -238,7 +238,7 @@ function startCi(
   });
   child.on("error", () => undefined);
   child.unref();
-  const runner = { ...processIdentity(), pid: child.pid ?? 0, started: null, startedAt: Date.now() };
+  const runner = { ...processIdentity(child.pid ?? 0), startedAt: Date.now() };
   writeFileSync(join(folder, "runner.json"), JSON.stringify(runner));
 }
 
@@ -286,7 +286,7 @@ function readCi(local: LocalRepository, commit: string, timeoutMs: number): CiSt
       : { kind: "ended", code: Number.parseInt(late, 10), output: readTail(folder) };
   }
   if (Date.now() - runner.startedAt < timeoutMs) return { kind: "running" };
-  endGroup(runner.process.pid);
+  if (canSignal(runner.process, processIdentity())) endGroup(runner.process.pid);
   return { kind: "ended", code: 124, output: `${readTail(folder)}\nIt did not end in ${timeoutMs / 60_000} minutes.` };
 }
 
@@ -297,10 +297,12 @@ interface Runner {
 
 function parseRunner(text: string | undefined): Runner | undefined {
   try {
-    const { host, pid, boot, startedAt }: Partial<Record<string, unknown>> = JSON.parse(text ?? "");
+    const { startedAt, ...owner }: Partial<Record<string, unknown>> = JSON.parse(text ?? "");
+    const { host, pid } = owner;
     if (typeof host !== "string" || typeof pid !== "number" || pid < 2 || typeof startedAt !== "number")
       return undefined;
-    return { process: { host, pid, started: null, boot: typeof boot === "string" ? boot : null }, startedAt };
+    const textOf = (name: string): string | null => (typeof owner[name] === "string" ? owner[name] : null);
+    return { process: { host, pid, started: textOf("started"), boot: textOf("boot") }, startedAt };
   } catch {
     return undefined;
   }
