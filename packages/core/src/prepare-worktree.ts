@@ -264,18 +264,24 @@ async function runCommand(host: SetupHost, root: string, command: string): Promi
 /** Directories of dependencies that no commit should contain. */
 const DEPENDENCIES: ReadonlySet<string> = new Set(["node_modules", ".venv"]);
 
-/** Hides directories of dependencies that git does not ignore; returns the other paths that it does not ignore. */
+/**
+ * Hides directories of dependencies that git does not ignore, and links to them: the rule `node_modules/` matches no
+ * link. Returns the other paths that git does not ignore.
+ */
 async function hideDependencies(
   { adapters }: SetupHost,
   workspace: Workspace,
   made: readonly string[],
 ): Promise<readonly string[]> {
   const shown = await workspace.notIgnored(made);
-  const isHidden = (path: string): boolean =>
-    DEPENDENCIES.has(path.split("/").at(-1) ?? "") && fileKind(join(workspace.root, path)) === "directory";
+  const dependencies = shown.filter((path) => DEPENDENCIES.has(path.split("/").at(-1) ?? ""));
+  const ofKind = (kind: "directory" | "other"): readonly string[] =>
+    dependencies.filter((path) => fileKind(join(workspace.root, path)) === kind);
+  const [directories, links] = [ofKind("directory"), ofKind("other")];
   const outputs = adapters.outputs(workspace.root);
-  for (const path of shown.filter(isHidden)) await outputs.hide(path);
-  return shown.filter((path) => !isHidden(path));
+  for (const path of directories) await outputs.hide(path);
+  await workspace.keepOut(links);
+  return shown.filter((path) => !directories.includes(path) && !links.includes(path));
 }
 
 const MAX_RECORD_BYTES = 16 * 1024 * 1024;

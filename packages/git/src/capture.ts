@@ -1,6 +1,7 @@
 // Captures the files of a worktree as a git tree without touching the user's index.
 
 import { readdirSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Skipped } from "@holdfast/core/checkpoint";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
@@ -27,6 +28,7 @@ import {
   type UserIndex,
   compareIndexes,
   openPrivateIndex,
+  openScratch,
   parseIndexEntry,
   readUserIndex,
 } from "./private-index.ts";
@@ -314,14 +316,49 @@ export async function findNotIgnored(checkout: Checkout, paths: readonly string[
 
 async function withoutIgnored(checkout: Checkout, paths: readonly RawPath[]): Promise<readonly RawPath[]> {
   if (paths.length === 0) return paths;
-  const git = worktreeGit(checkout);
-  const ignored = await git.result({
+  const names = new Set(await findIgnored(checkout, paths));
+  return paths.filter((path) => !names.has(path));
+}
+
+async function findIgnored(checkout: Checkout, paths: readonly RawPath[]): Promise<readonly RawPath[]> {
+  const ignored = await worktreeGit(checkout).result({
     args: ["check-ignore", "-z", "--stdin"],
+    // This command has no literal paths. A leading "./" makes a colon or an asterisk in a name harmless.
     input: joinRecords(paths.map((path) => `./${path}`)),
     env: { GIT_LITERAL_PATHSPECS: "0" },
   });
-  const names = new Set(splitRecords(ignored.stdout).map((path) => path.slice(2)));
-  return paths.filter((path) => !names.has(path));
+  return splitRecords(ignored.stdout).map((path) => path.slice(2));
+}
+
+/**
+ * Those of these links that stand in for a directory that git ignores. The rule `node_modules/` does not match a link
+ * of that name, but no user wants it in a commit. Git does not answer for such a path, so it is asked about directories
+ * of the same names in a scratch worktree, which contains only the rules.
+ */
+export async function findLinksToIgnored(
+  repository: Pick<Repository, "home">,
+  { root, gitDir }: Checkout,
+  links: readonly RawPath[],
+): Promise<ReadonlySet<RawPath>> {
+  if (links.length === 0) return new Set();
+  await using scratch = await openScratch(repository.home);
+  const folders = new Set(links.flatMap(foldersAbove));
+  for (const link of links) await mkdir(absolutePath(scratch.folder, link), { recursive: true });
+  for (const folder of folders) {
+    const rules = `${folder === "" ? "" : `${folder}/`}.gitignore`;
+    // A folder whose name is not UTF-8 is not found, and its own rules do not count.
+    const path = absolutePath(root, rules).toString();
+    const read = readRegularFile({ path, maxBytes: MAX_RULES_BYTES });
+    if (read.kind === "read") await writeFile(absolutePath(scratch.folder, rules), read.bytes);
+  }
+  return new Set(await findIgnored({ root: scratch.folder, gitDir }, links));
+}
+
+const MAX_RULES_BYTES = 1024 * 1024;
+
+function foldersAbove(path: RawPath): readonly RawPath[] {
+  const parent = parentOf(path);
+  return parent === "" ? [""] : [parent, ...foldersAbove(parent)];
 }
 
 /**

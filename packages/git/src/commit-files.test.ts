@@ -1,8 +1,19 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { processIdentity } from "@holdfast/platform/identity";
+import { openGitWorkspaces } from "./workspaces.ts";
 import { type BranchScene, createBranchScene } from "@holdfast/test-support/git/repository";
 
 const AT = "2026-03-01T12:00:00Z";
@@ -39,6 +50,29 @@ describe("commit", () => {
     expect(made).toEqual({ commit: scene.tip(), tree: tree.git("rev-parse", "HEAD^{tree}").trim() });
     expect(await branch.treeOf(scene.tip())).toBe(made?.tree);
     expect(tree.git("fsck", "--strict", "--no-dangling")).toBe("");
+  });
+
+  test("a link in place of a directory that git ignores is not committed, nor does it keep a run from being removed", async () => {
+    const { branch, tree } = scene;
+    tree.write(".gitignore", "node_modules/\n!kept/node_modules/\n");
+    tree.write("lib/.gitignore", "/out/\n");
+    mkdirSync(tree.path("kept"));
+    const made = ["node_modules", "lib/node_modules", "lib/out", "out", "kept/node_modules", "current", ".venv"];
+    for (const link of made) symlinkSync(scene.user.root, tree.path(link));
+    const workspaces = await openGitWorkspaces(tree.root);
+    await (await workspaces.find("issue-42"))?.keepOut([".venv"]);
+    await branch.commit(PARAMS);
+    const links = tree.git("ls-tree", "-r", "HEAD").matchAll(/^120000 .*\t(.*)$/gm);
+    expect(Array.from(links, ([, path]) => path)).toEqual(["current", "kept/node_modules", "out"]);
+    expect(await branch.changedSince({ from: scene.tip(), exclude: [] })).toEqual([]);
+    const { losses } = await workspaces.inspectRun({ run: "issue-42", branch: null, head: null });
+    expect([losses.files, losses.ignored]).toEqual([[], ["lib/node_modules", "lib/out", "node_modules", ".venv"]]);
+    // A link that git tracks stays in commits.
+    tree.git("add", "node_modules");
+    tree.git("commit", "-qm", "Its own link");
+    tree.write("a.txt", "three\n");
+    await branch.commit(PARAMS);
+    expect(tree.git("ls-tree", "--name-only", "HEAD", "node_modules")).toBe("node_modules\n");
   });
 
   test("no change is null; the same call again is the same commit; another time is null", async () => {

@@ -6,12 +6,18 @@ import type { CommitParams } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type BranchContext, moveBranch, readBranchTip, requireIdleWorktree, requireTree } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
-import { DEFAULT_CAPTURE, type WorktreeContext, captureTree, createKeptOutCheck } from "./capture.ts";
+import {
+  DEFAULT_CAPTURE,
+  type WorktreeContext,
+  captureTree,
+  createKeptOutCheck,
+  findLinksToIgnored,
+} from "./capture.ts";
 import { commitIdentity, commitTime, parseEpochSeconds, readCommit } from "./commits.ts";
 import { withObjectRepair } from "./damaged-objects.ts";
 import { syncRepository } from "./objects.ts";
 import { joinRecords, parsePath } from "./paths.ts";
-import { LINK_MODE, openScratch } from "./private-index.ts";
+import { LINK_MODE, SYMLINK_MODE, openScratch } from "./private-index.ts";
 import { replaceIndex } from "./replace-index.ts";
 import { diffObjects, inScope, parseScope } from "./tree-diff.ts";
 import { worktreeGit } from "./repository.ts";
@@ -89,8 +95,8 @@ export function cleanMessage(text: string): string {
 /**
  * Writes the current files as git would commit them on top of `base`. The capture finds which files differ by their
  * bytes. Only those are read again with line ends, encodings and filters (LFS) applied. So no file is committed
- * unconverted, and an unchanged file is never converted a second time. Excluded paths, and those that are kept out of
- * captures, keep the content of `base`. Files that are all as in `committed`, the tree of HEAD, are not converted either.
+ * unconverted, and an unchanged file is never converted a second time. Excluded paths, those that are kept out of
+ * captures, and new links in place of ignored directories keep the content of `base`. Files that are all as in `committed`, the tree of HEAD, are not converted either.
  */
 export function writeCurrentTree(
   worktree: WorktreeContext,
@@ -101,7 +107,15 @@ export function writeCurrentTree(
     const captured = await captureTree(worktree, DEFAULT_CAPTURE);
     const differing = await diffObjects(worktree.repository, params.base, captured.tree);
     const isKeptOut = createKeptOutCheck(worktree);
-    const changes = differing.filter(({ path }) => !inScope(path, excluded) && !isKeptOut(path));
+    const links = differing.filter(({ from, to }) => from === null && to?.mode === SYMLINK_MODE);
+    const toIgnored = await findLinksToIgnored(
+      worktree.repository,
+      worktree,
+      links.map(({ path }) => path),
+    );
+    const changes = differing.filter(
+      ({ path }) => !inScope(path, excluded) && !isKeptOut(path) && !toIgnored.has(path),
+    );
     const large = captured.skipped
       .filter(({ reason }) => reason === "too_large")
       .flatMap(({ path }) => parsePath(path) ?? []);

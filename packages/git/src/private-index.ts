@@ -280,6 +280,7 @@ export interface IndexEntry {
 }
 
 export const LINK_MODE = "160000";
+export const SYMLINK_MODE = "120000";
 
 /** Both lists are in index order. A path with several merge stages counts once. */
 export function compareIndexes(user: readonly IndexEntry[], ours: readonly IndexEntry[]): IndexDifference {

@@ -362,7 +362,7 @@ function createReader(params: {
         path = maskSecrets(name, known);
         searchPatch(name);
         if (params.isKeptOut(parsePath(quoted) ?? name) && (parents < 2 || isInAll(`${name}\n`)))
-          report("file of workspace.copy");
+          report(line.endsWith(" 120000") ? "link of workspace.setup" : "file of workspace.copy");
       } else if (line.startsWith("+++ ")) path = maskSecrets(path, known);
       else if (line.startsWith("commit ")) {
         const [id = "", ...of] = line.slice("commit ".length).trim().split(" ");

@@ -8,11 +8,13 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { findOperation } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
+import { createKeptOutCheck, findLinksToIgnored } from "./capture.ts";
+import { foldsNames } from "./folded-names.ts";
 import { syncFileSystem } from "./objects.ts";
-import { quotePath, splitRecords } from "./paths.ts";
+import { type RawPath, quotePath, splitRecords } from "./paths.ts";
 import { matchesEntry } from "./plan-restore.ts";
 import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
-import { type Repository, disableFilters, worktreeGit } from "./repository.ts";
+import { type Checkout, PRIVATE_DIRECTORY, type Repository, disableFilters, worktreeGit } from "./repository.ts";
 import { type WorktreeRecord, defaultWorktreePath, findWorktree } from "./worktrees.ts";
 
 /** Content of a worktree that exists nowhere else. */
@@ -91,7 +93,7 @@ export async function findLosses(repository: Repository, record: WorktreeRecord)
     return { changed: [], untracked: [], ignored: [], nested: [], commits: [], operation: null, locked };
   const git = worktreeGit({ root: record.path, gitDir: record.gitDir });
   const [status, flagged, commits, operation] = await Promise.all([
-    readStatus(repository, git),
+    readStatus(repository, { root: record.path, gitDir: record.gitDir }, git),
     findHidden(repository, record, git),
     findLoneCommits(git, record),
     findOperation(record.gitDir),
@@ -102,17 +104,30 @@ export async function findLosses(repository: Repository, record: WorktreeRecord)
 
 async function readStatus(
   repository: Repository,
+  checkout: Checkout,
   git: Git,
 ): Promise<Pick<WorktreeLosses, "changed" | "untracked" | "ignored">> {
   const args = ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching"];
   const env = await disableFilters(repository);
   const lines = splitRecords(await git.output({ args: [...args, "--ignore-submodules=all"], env }));
-  const named = (test: (code: string) => boolean): string[] =>
-    lines.filter((line) => test(line.slice(0, 2))).map((line) => quotePath(line.slice(3)));
+  const found = createPathInspector(checkout.root);
+  const named = (test: (code: string) => boolean): RawPath[] =>
+    lines.filter((line) => test(line.slice(0, 2))).map((line) => line.slice(3));
+  const others = named((code) => code === "??");
+  const links = others.filter((path) => found(path).kind === "symlink");
+  const isKeptOut = createKeptOutCheck({
+    home: join(checkout.gitDir, PRIVATE_DIRECTORY),
+    folds: foldsNames(repository.names),
+  });
+  const toIgnored = new Set([
+    ...(await findLinksToIgnored(repository, checkout, links)),
+    // The set-up made these.
+    ...links.filter(isKeptOut),
+  ]);
   return {
-    changed: named((code) => code !== "??" && code !== "!!"),
-    untracked: named((code) => code === "??"),
-    ignored: named((code) => code === "!!"),
+    changed: named((code) => code !== "??" && code !== "!!").map(quotePath),
+    untracked: others.filter((path) => !toIgnored.has(path)).map(quotePath),
+    ignored: [...named((code) => code === "!!"), ...toIgnored].map(quotePath),
   };
 }
 

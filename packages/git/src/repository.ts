@@ -341,9 +341,11 @@ export async function ensurePrivateGitDir(params: {
   }
 }
 
+export const PRIVATE_DIRECTORY = "holdfast-workspace";
+
 /** The directory for our files inside a git directory: private indexes, staged files. Refuses a planted link. */
 export async function ensurePrivateDirectory(gitDir: string): Promise<string> {
-  const home = join(gitDir, "holdfast-workspace");
+  const home = join(gitDir, PRIVATE_DIRECTORY);
   await mkdir(home, { mode: 0o700 }).catch(async (error: unknown) => {
     const found = await lstat(home).catch(() => undefined);
     if (found?.isDirectory() === true) return;

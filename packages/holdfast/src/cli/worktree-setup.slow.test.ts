@@ -123,7 +123,7 @@ test("a failing set-up and a gate that fails on the base are shown before any ag
   expect((await place.run("resume", ID)).stdout).toContain("Stopped by you: The gate fails on main");
 });
 
-test("submodules are checked out by the set-up, and a hostile .gitmodules starts nothing", async () => {
+test("submodules are checked out by the set-up, its link to dependencies is not pushed, and a hostile .gitmodules starts nothing", async () => {
   const place = await suite.begin();
   const at = beside(place);
   const marker = at("hostile");
@@ -145,13 +145,17 @@ test("submodules are checked out by the set-up, and a hostile .gitmodules starts
   await place.git("commit", "-qm", "a submodule");
   await place.git("push", "-q");
   const update = "git -c protocol.file.allow=always submodule update --init --recursive";
-  await configure(place, { setup: [update], gate: "git -C lib log -1 --format=%s" });
+  const link = `ln -s ${lib} node_modules`;
+  await configure(place, { setup: [update, link], gate: "git -C lib log -1 --format=%s" });
   const agent = await place.agent([GOOD]);
   const done = await place.run("run", "1", "--agent", agent, "--no-review");
   expect([done.status, done.stdout], done.stderr).toEqual([
     0,
-    expect.stringContaining(`Set up the worktree: ${update}`),
+    expect.stringContaining(`Set up the worktree: ${update} && ${link}`),
   ]);
+  expect(done.stdout).not.toContain("Set-up made");
+  const pushed = await place.git("ls-tree", "--name-only", "refs/remotes/origin/holdfast/issue-1");
+  expect(pushed.split("\n")).toEqual(expect.not.arrayContaining(["node_modules"]));
 
   const hostile = [
     [`ext::sh -c "touch ${marker}"`, "checkout"],
