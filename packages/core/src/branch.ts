@@ -41,7 +41,7 @@ export interface Branch {
     /** `isTemporary`: it may answer later without any help. */
     | { readonly kind: "unknown"; readonly reason: string; readonly isTemporary: boolean }
   >;
-  /** From the remote's HEAD, else main or master when exactly one exists; null when unknown. */
+  /** From the remote's HEAD as last fetched, else main or master when exactly one exists; null when unknown. Asks a remote that was not fetched. */
   defaultBranch(): Promise<string | null>;
 
   /**
@@ -86,8 +86,12 @@ export interface Branch {
     readonly maxBytes: number;
     wanted(path: GitPath): boolean;
   }): Promise<readonly { readonly path: GitPath; readonly text: string }[]>;
-  /** Files that differ between a commit (or tree) and the current files, without `exclude`. */
-  changedSince(params: { readonly from: string; readonly exclude: readonly string[] }): Promise<readonly ChangedFile[]>;
+  /** Files that differ between a commit (or tree) and the current files, or those of the commit `to`, without `exclude`. */
+  changedSince(params: {
+    readonly from: string;
+    readonly to?: string;
+    readonly exclude: readonly string[];
+  }): Promise<readonly ChangedFile[]>;
   diffSince(params: {
     readonly from: string;
     readonly exclude: readonly string[];

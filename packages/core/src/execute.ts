@@ -109,6 +109,7 @@ async function runStages<S extends object>(
     workflow,
     listen,
     allowChanged,
+    starts: params.lease !== undefined,
     driver,
   });
   lease.onLost((error) => runSession.halt.stop(error));

@@ -35,6 +35,8 @@ export async function prepareRun<S extends object>(params: {
   readonly workflow: Workflow<S>;
   readonly listen: ProgressListener | undefined;
   readonly allowChanged: boolean;
+  /** The caller began the run under this lease, or found it begun. */
+  readonly starts: boolean;
   readonly driver?: SessionDriver | undefined;
 }): Promise<RunSession> {
   const { adapters, summary, workflow, lease, listen, driver } = params;
@@ -69,11 +71,13 @@ export async function prepareRun<S extends object>(params: {
   runSession.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
   for (const note of [unseen, cleared]) if (note !== null) await emitNote(runSession, note);
   await reportToolchain(runSession, newest.planes.toolchain);
-  await recoverFiles(runSession, {
-    fellBack,
-    unfinished: summary.unfinishedRestore !== null,
-    resumed: resumedEntries(state, counts),
-  });
+  // A run that was begun just now has the files of its first checkpoint.
+  if (!isFirst || !params.starts)
+    await recoverFiles(runSession, {
+      fellBack,
+      unfinished: summary.unfinishedRestore !== null,
+      resumed: resumedEntries(state, counts),
+    });
   if (fellBack && runSession.state.sequence === newest.sequence) await fallBack(runSession, newest);
   await sweepSideWorktrees(runSession, { ended: false });
   if (summary.state.kind !== "active") await runSession.append(continuedEntry({}));

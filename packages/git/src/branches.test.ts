@@ -46,6 +46,11 @@ describe("changes since a commit, compared with the current files", () => {
     expect(changed[1]?.digest).toBe(null);
     const tree = await scene.branch.treeOf(from);
     expect(await scene.branch.changedSince({ from: tree, exclude: [".tmp"] })).toEqual(changed);
+    const committed = { from, to: await scene.branch.head() };
+    expect(await scene.branch.changedSince({ ...committed, exclude: ["a.txt", "\u00fcnicode.txt"] })).toMatchObject([
+      { path: "gone.txt", status: "deleted" },
+      { path: "moved.txt", status: "renamed" },
+    ]);
     const all = await scene.branch.changedSince({ from, exclude: [] });
     expect(all.filter(({ path }) => path.startsWith(".tmp"))).toMatchObject([
       { path: ".tmp/x", status: "modified" },
@@ -92,6 +97,10 @@ describe("changes since a commit, compared with the current files", () => {
     expect(await branch.lookUpRemote("main")).toEqual({ kind: "known", commit: from });
     bare.git("branch", "trunk", "main");
     bare.git("symbolic-ref", "HEAD", "refs/heads/trunk");
+    // As last fetched; a branch that was opened anew asks the remote.
+    expect(await branch.defaultBranch()).toBe("main");
+    expect(await (await scene.reopen()).defaultBranch()).toBe("trunk");
+    await branch.fetch();
     expect(await branch.defaultBranch()).toBe("trunk");
     user.git("remote", "add", "upstream", "/nowhere/x.git");
     expect((await branch.remote())?.name).toBe("upstream");

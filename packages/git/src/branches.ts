@@ -15,11 +15,11 @@ import {
 } from "./branch-refs.ts";
 import { commitFiles, writeCurrentTree } from "./commit-files.ts";
 import { createFacts } from "./facts.ts";
-import { quotePath, splitRecords } from "./paths.ts";
+import { parsePath, quotePath, splitRecords } from "./paths.ts";
 import { inspectPush, pushBranch, undoPush } from "./push.ts";
 import { commitResolved, rebase, writeConflict } from "./rebase.ts";
 import {
-  type RemoteBranches,
+  type FetchedBranches,
   fetchRemote,
   findDefaultBranch,
   findRemote,
@@ -28,7 +28,7 @@ import {
   remoteRole,
 } from "./remote.ts";
 import { findRepository } from "./repository.ts";
-import { DIFF_TREE, parseFiles } from "./tree-diff.ts";
+import { DIFF_TREE, inScope, parseFiles, parseScope } from "./tree-diff.ts";
 import { openWorktreeContext } from "./workspace.ts";
 
 /** Branch operations on the git binary. `remote` overrides the default choice of remote (upstream, then origin). */
@@ -113,9 +113,9 @@ function askingOf(
   /** Records that the branch now exists on the remote, if the branches of the remote were listed before. */
   readonly onPush: (branch: string) => void;
 } {
-  let present: RemoteBranches | null = null;
+  let present: FetchedBranches | null = null;
   return {
-    onPush: (branch) => void present?.push.add(branch),
+    onPush: (branch) => void present?.push.names.add(branch),
     remote: () => findRemote(at, remote, "base"),
     pushRemote: () => findRemote(at, remote, "push"),
     async fetch() {
@@ -125,12 +125,12 @@ function askingOf(
       return { kind: "fetched" };
     },
     async remoteBranch(branch) {
-      const isGone = present?.[remoteRole(branch, own)].has(branch) === false;
+      const isGone = present?.[remoteRole(branch, own)].names.has(branch) === false;
       return isGone ? null : readRemoteBranch(at, remote, { branch, own });
     },
     lookUpRemote: (branch) => lookUpRemote(at, remote, { branch, own }),
     undoPush: (params) => undoPush(at, remote, params),
-    defaultBranch: () => findDefaultBranch(at, remote),
+    defaultBranch: () => findDefaultBranch(at, remote, present),
     isAncestor: (params) => isAncestor(at, params),
     mergeBase: (params) => mergeBase(at, params),
   };
@@ -181,13 +181,20 @@ async function changedSince(
   at: BranchContext,
   params: Parameters<Branch["changedSince"]>[0],
 ): Promise<readonly ChangedFile[]> {
-  const trees = await treesOf(at, params);
+  const { to, exclude } = params;
+  const trees =
+    to === undefined
+      ? await treesOf(at, params)
+      : await Promise.all([params.from, to].map((name) => requireTree(at, name)));
   const { objects, objectDirectory } = at.worktree.repository;
   const files = await recallFiles([objectDirectory, ...trees].join(" "), async () => {
     const args = [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
     return parseFiles(await objects.output({ args }));
   });
-  return files.map(({ path, status, digest }) => ({ path, status, digest }));
+  const excluded = parseScope(exclude);
+  return files
+    .filter(({ path }) => !inScope(parsePath(path) ?? path, excluded))
+    .map(({ path, status, digest }) => ({ path, status, digest }));
 }
 
 const recallFiles = createFacts<ReturnType<typeof parseFiles>>(2);

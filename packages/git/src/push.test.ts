@@ -24,6 +24,22 @@ describe("push", () => {
     expect(calls().filter((call) => call.includes("rev-parse") && call.includes("bare")).length).toBeLessThan(2);
   });
 
+  test("a setting of one worktree counts there, in its own file or in one that is included for it", async () => {
+    const { user, tree, branch } = scene;
+    const pushName = async () => (await branch.pushRemote())?.name;
+    user.git("remote", "add", "mine", "/mine.git");
+    expect(await pushName()).toBe("origin");
+    user.git("config", "extensions.worktreeConfig", "true");
+    tree.git("config", "--worktree", "remote.pushDefault", "mine");
+    expect(await pushName()).toBe("mine");
+    tree.git("config", "--worktree", "--unset", "remote.pushDefault");
+    expect(await pushName()).toBe("origin");
+    user.git("config", "--remove-section", "extensions");
+    user.write("included", "[remote]\n\tpushDefault = mine\n");
+    user.git("config", `includeIf.gitdir:${user.root}/.git/worktrees/.path`, user.path("included"));
+    expect(await pushName()).toBe("mine");
+  });
+
   test("a remote is asked what it has, and fetched from only if something of it is missing here", async () => {
     const { user, bare, branch } = scene;
     expect(await branch.fetch()).toEqual({ kind: "fetched" });

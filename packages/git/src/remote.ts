@@ -27,11 +27,11 @@ export async function fetchRemote(at: RepositoryContext, configured: string | nu
     findRemote(at, configured, "push", settings),
   ]);
   if (base === null || push === null) return { kind: "failed", refusal: NO_REMOTE };
-  const present = new Map<string, Set<string>>();
+  const lists = new Map<string, RemoteBranches>();
   for (const name of new Set([base.name, push.name])) {
     const listed = await listRemote(at, name, settings);
     if (listed.kind === "failed") return listed;
-    present.set(name, new Set(listed.tips.keys()));
+    lists.set(name, { remote: name, head: listed.head, names: new Set(listed.tips.keys()) });
     if (await hasTrackingRefs(at, name, listed.tips)) continue;
     // The refspec is explicit, because a bare clone has none and would update nothing.
     const heads = `+refs/heads/*:refs/remotes/${name}/*`;
@@ -39,20 +39,25 @@ export async function fetchRemote(at: RepositoryContext, configured: string | nu
     const fetched = await runUserGit(at, args, settings);
     if (!isDone(fetched)) return { kind: "failed", refusal: refusalOf(fetched) };
   }
-  const on = (name: string): Set<string> => present.get(name) ?? new Set();
+  const on = (name: string): RemoteBranches => lists.get(name) ?? { remote: name, head: null, names: new Set() };
   return { kind: "fetched", branches: { base: on(base.name), push: on(push.name) } };
 }
 
-/** Names of the branches on each remote. Both roles share one set if they use the same remote. */
-export type RemoteBranches = Readonly<Record<RemoteRole, Set<string>>>;
+/** The branches of each remote, as last fetched. Both roles share one list if they use the same remote. */
+export type FetchedBranches = Readonly<Record<RemoteRole, RemoteBranches>>;
 
-type Fetched =
-  | { readonly kind: "fetched"; readonly branches: RemoteBranches }
-  | { readonly kind: "failed"; readonly refusal: PushRefusal };
-
-interface RemoteList {
+interface RemoteBranches {
+  readonly remote: string;
   /** The branch that HEAD names; null if it names none. */
   readonly head: string | null;
+  readonly names: Set<string>;
+}
+
+type Fetched =
+  | { readonly kind: "fetched"; readonly branches: FetchedBranches }
+  | { readonly kind: "failed"; readonly refusal: PushRefusal };
+
+interface RemoteList extends Pick<RemoteBranches, "head"> {
   /** The commits of the branches. */
   readonly tips: ReadonlyMap<string, string>;
 }
@@ -137,10 +142,17 @@ export async function listRemoteTips(at: RepositoryContext, configured: string |
   });
 }
 
-export async function findDefaultBranch(at: RepositoryContext, configured: string | null): Promise<string | null> {
+/** Asks the remote, unless its branches were `fetched`. */
+export async function findDefaultBranch(
+  at: RepositoryContext,
+  configured: string | null,
+  fetched: FetchedBranches | null,
+): Promise<string | null> {
   const settings = settingsOf(at);
   const remote = await findRemote(at, configured, "base", settings);
   if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
+  if (fetched?.base.remote === remote.name)
+    return chooseDefault({ head: fetched.base.head, branches: [...fetched.base.names] });
   const listed = await listRemote(at, remote.name, settings);
   if (listed.kind === "listed") return chooseDefault({ head: listed.head, branches: [...listed.tips.keys()] });
   const prefix = `refs/remotes/${remote.name}/`;

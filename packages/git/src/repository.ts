@@ -182,28 +182,44 @@ function discover(search: RepositorySearch): Promise<Discovered> {
 }
 
 /**
- * Git's answer for an ordinary clone, read from its files: a `.git` directory of this user on the same file system, with
- * a configuration that moves nothing. null: git has to be asked.
+ * Git's answer for an ordinary clone or one of its linked worktrees, read from the files: all of this user, on the same
+ * file system, with a configuration that moves nothing. null: git has to be asked.
  */
 async function readOrdinary({ cwd, above, bareHere }: RepositorySearch): Promise<Discovered | null> {
-  const gitDir = join(above, ".git");
-  if (bareHere || /[\n\uFFFD]/.test(cwd) || isInside(cwd, gitDir) || (await hasBareBetween(cwd, above))) return null;
+  const dotGit = join(above, ".git");
+  if (bareHere || /[\n\uFFFD]/.test(cwd) || isInside(cwd, dotGit) || (await hasBareBetween(cwd, above))) return null;
   try {
-    const [own, ...folders] = await Promise.all([lstat(gitDir), stat(above), stat(cwd), stat(join(gitDir, "objects"))]);
-    const isOwn = [own, ...folders.slice(0, 1)].every(({ uid }) => uid === process.geteuid?.());
-    if (!own.isDirectory() || !isOwn || folders.some(({ dev }) => dev !== own.dev)) return null;
-    await stat(join(gitDir, "refs"));
-    const text = (name: string): Promise<string> => readFile(join(gitDir, name), "utf8");
-    const [config, head] = await Promise.all([text("config"), text("HEAD")]);
-    const isLinked = await access(join(gitDir, "commondir")).then(
+    const link = await lstat(dotGit);
+    if (!link.isDirectory() && !link.isFile()) return null;
+    const gitDir = link.isFile() ? await readGitLink(dotGit) : dotGit;
+    const commonDir = link.isFile() ? dirname(dirname(gitDir)) : gitDir;
+    if (link.isFile() && !(await isLinkedTo({ dotGit, gitDir, commonDir }))) return null;
+    const own = [link, ...(await Promise.all([above, gitDir, commonDir].map((path) => stat(path))))];
+    const all = [...own, ...(await Promise.all([cwd, join(commonDir, "objects")].map((path) => stat(path))))];
+    if (own.some(({ uid }) => uid !== process.geteuid?.()) || all.some(({ dev }) => dev !== link.dev)) return null;
+    await stat(join(commonDir, "refs"));
+    const [config, head] = await Promise.all([readText(join(commonDir, "config")), readText(join(gitDir, "HEAD"))]);
+    const isElsewhere = await access(join(commonDir, "commondir")).then(
       () => true,
       () => false,
     );
-    if (isLinked || !isOrdinaryConfig(config) || !/^(?:ref: refs\/\S|[0-9a-f]{40}\n?$)/.test(head)) return null;
-    return { root: above, gitDir, commonDir: gitDir, bare: false, objectFormat: "sha1" };
+    if (isElsewhere || !isOrdinaryConfig(config) || !/^(?:ref: refs\/\S|[0-9a-f]{40}\n?$)/.test(head)) return null;
+    return { root: above, gitDir, commonDir, bare: false, objectFormat: "sha1" };
   } catch {
     return null;
   }
+}
+
+/** True if the `.git` file of a worktree and its entry in the repository name each other, as `git worktree add` writes them. */
+async function isLinkedTo(at: { dotGit: string; gitDir: string; commonDir: string }): Promise<boolean> {
+  const { dotGit, gitDir, commonDir } = at;
+  if (basename(commonDir) !== ".git" || basename(dirname(gitDir)) !== "worktrees") return false;
+  const [common, back] = await Promise.all([readText(join(gitDir, "commondir")), readText(join(gitDir, "gitdir"))]);
+  return common === "../..\n" && back === `${dotGit}\n` && (await realpath(gitDir)) === gitDir;
+}
+
+function readText(path: string): Promise<string> {
+  return readFile(path, "utf8");
 }
 
 /** False if a setting could make git use another worktree, object format or way to store refs. */

@@ -7,12 +7,22 @@ import { createFileFacts } from "./facts.ts";
 
 export type Settings = readonly (readonly [key: string, value: string])[];
 
-/** All settings. One call for all of them, which is repeated only after one of the files changed. */
-export async function readSettings(
-  repository: { readonly commonDir: string; readonly git: Git },
-  gitDir: string,
-): Promise<Settings> {
-  const { commonDir, git } = repository;
+/** All settings of a worktree. It has those of the repository unless the repository lets worktrees have their own. */
+export async function readSettings(repository: ConfiguredRepository, gitDir: string): Promise<Settings> {
+  const shared = await listSettings(repository, repository.commonDir);
+  const mayDiffer = gitDir !== repository.commonDir && shared.some(([key]) => key === WORKTREES || isInclude(key));
+  return mayDiffer ? listSettings(repository, gitDir) : shared;
+}
+
+interface ConfiguredRepository {
+  readonly commonDir: string;
+  readonly git: Git;
+}
+
+const WORKTREES = "extensions.worktreeconfig";
+
+/** One call for all of them, which is repeated only after one of the files changed. */
+async function listSettings({ commonDir, git }: ConfiguredRepository, gitDir: string): Promise<Settings> {
   const found = await recall(`${gitDir}\0${commonDir}`, async () => {
     const env = { GIT_DIR: gitDir };
     const listed = await git.output({ args: ["config", "--null", "--list", "--show-origin"], env });
@@ -33,9 +43,13 @@ interface ReadSettings {
 }
 
 const recall = createFileFacts<ReadSettings>(({ settings, files }) =>
-  // Which files an include names can depend on the branch, and an included file may be missing in the list.
-  settings.some(([key]) => key.startsWith("include.") || key.startsWith("includeif.")) ? null : files,
+  settings.some(([key]) => isInclude(key)) ? null : files,
 );
+
+/** Which files an include names can depend on the branch and the worktree, and an included file may be missing in the list. */
+function isInclude(key: string): boolean {
+  return key.startsWith("include.") || key.startsWith("includeif.");
+}
 
 /** Each setting is two records: its origin, then the key and the value, separated by a newline. */
 function parseSettings(

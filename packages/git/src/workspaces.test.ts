@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readFileSync,
   readdirSync,
+  renameSync,
   rmSync,
   symlinkSync,
   utimesSync,
@@ -511,9 +512,11 @@ test("the state of the main checkout changes with a hook or a setting of git, no
   }
 });
 
-test("an ordinary clone is opened for reading without git; git is asked about any other", async () => {
+test("an ordinary clone and its worktrees are opened for reading without git; git is asked about any other", async () => {
   const repo = startCommitted();
   mkdirSync(repo.path("sub/deep"), { recursive: true });
+  for (const name of ["linked", "moved"]) repo.git("worktree", "add", "-q", "--detach", `../${name}`);
+  renameSync(repo.path("../moved"), repo.path("../elsewhere"));
   const { calls } = countGit();
   const opened = async (path: string) => {
     const before = calls().length;
@@ -521,7 +524,14 @@ test("an ordinary clone is opened for reading without git; git is asked about an
     return [commonDir, bare, calls().length - before];
   };
   const ordinary = [repo.path(".git"), false, 0];
-  expect([await opened("."), await opened("sub/deep")]).toEqual([ordinary, ordinary]);
+  expect([await opened("."), await opened("sub/deep"), await opened("../linked")]).toEqual([
+    ordinary,
+    ordinary,
+    ordinary,
+  ]);
+  // Its entry names the folder where it was.
+  expect((await opened("../elsewhere")).slice(0, 2)).toEqual(ordinary.slice(0, 2));
+  expect((await opened("../elsewhere"))[2]).toBeGreaterThan(0);
   repo.git("config", "core.worktree", "..");
   expect((await opened("sub"))[2]).toBeGreaterThan(0);
   repo.git("config", "--unset", "core.worktree");

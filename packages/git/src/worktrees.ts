@@ -10,7 +10,7 @@ import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
 import { readBranchTip, readTip } from "./branch-refs.ts";
 import { snapshotIdentity } from "./commits.ts";
-import { syncFileSystem, syncRepository } from "./objects.ts";
+import { peelLoose, syncFileSystem, syncRepository } from "./objects.ts";
 import { hasRefFiles, readGitDirHead, toRawPath } from "./ref-files.ts";
 import { type Checkout, type Repository, disableFilters, readGitLink, worktreeGit } from "./repository.ts";
 import {
@@ -365,9 +365,10 @@ async function switchToUnborn(
   await git.output({ args: ["symbolic-ref", "HEAD", `refs/heads/${branch}`], env });
 }
 
-/** Resolves a name as the worktree does from which the repository was opened. */
-function resolveCommit(repository: Repository, name: string): Promise<string | null> {
-  return readTip(createGit({ cwd: repository.commonDir, gitDir: repository.gitDir }), name);
+/** Resolves a name as the worktree does from which the repository was opened. A loose commit is read without git. */
+async function resolveCommit(repository: Repository, name: string): Promise<string | null> {
+  const git = createGit({ cwd: repository.commonDir, gitDir: repository.gitDir });
+  return peelLoose(repository, name)?.commit ?? (await readTip(git, name));
 }
 
 async function requireBranchName(repository: Repository, branch: string): Promise<void> {

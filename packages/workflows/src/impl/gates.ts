@@ -20,6 +20,8 @@ type GateVerdict = (
 interface GateParams {
   /** The commit that the files are compared with. */
   readonly from: string;
+  /** The commit that has the files; absent: they are not committed. */
+  readonly to?: string;
   /**
    * Commit date for changes that a passing gate made, such as those of a formatter: the pushed files must be the
    * reviewed ones. A null date makes no commit.
@@ -34,7 +36,7 @@ export async function runGates(
   worktree: Worktree,
   params: GateParams,
 ): Promise<GateVerdict> {
-  const verdicts = await parseGate(work, context, worktree, params.from);
+  const verdicts = await parseGate(work, context, worktree, params);
   const report = parseReport(verdicts);
   await worktree.outputs.write(outputFiles.parse(context.position.iteration), prettyJson(report));
   if (!report.pass) {
@@ -57,12 +59,13 @@ async function parseGate(
   { adapters }: ImplDependencies,
   context: ImplContext,
   { root, branch }: Worktree,
-  from: string,
+  { from, to }: GateParams,
 ): Promise<readonly SyntaxVerdict[]> {
   return await context.step(
     "parse-gate",
     async ({ signal }) => {
-      const changed = await branch.changedSince({ from, exclude: [OUTPUT_DIRECTORY] });
+      const commits = to === undefined ? { from } : { from, to };
+      const changed = await branch.changedSince({ ...commits, exclude: [OUTPUT_DIRECTORY] });
       const paths = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
       const verdicts = paths.length === 0 ? [] : await adapters.syntax.check({ root, paths, signal });
       return verdicts.map((verdict) => ({ ...verdict }));

@@ -75,7 +75,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
   await worktree.outputs.write(outputFiles.output, report.text);
   const collected = (path: string): string | null => report.collected[path] ?? null;
   const commitReport = collected(files.report);
-  const { moved } = await commitWork(context, worktree, {
+  const { head, moved } = await commitWork(context, worktree, {
     step: "commit",
     message: commitMessage({ report: commitReport, issue, iteration }),
     before,
@@ -96,18 +96,16 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
     });
   }
 
+  const commits = { from: base.commit, to: head };
   const changed = await context.step(
     "changed",
-    async () => {
-      const files = await worktree.branch.changedSince({ from: base.commit, exclude: [OUTPUT_DIRECTORY] });
-      return files.length;
-    },
+    async () => (await worktree.branch.changedSince({ ...commits, exclude: [OUTPUT_DIRECTORY] })).length,
     { title: "comparing with the base" },
   );
   if (changed === 0) return await emptyResult(context, next);
 
   const done: ImplState = { ...next, progress: "complete", finalize: parseFinalize(finalize ?? "") };
-  const verdict = await runGates(work, context, worktree, { from: base.commit, commitAt: at });
+  const verdict = await runGates(work, context, worktree, { ...commits, commitAt: at });
   if (verdict.kind === "passed")
     return conclude(context, {
       event: "impl_done",
