@@ -86,10 +86,12 @@ export interface Branch {
     readonly maxBytes: number;
     wanted(path: GitPath): boolean;
   }): Promise<readonly { readonly path: GitPath; readonly text: string }[]>;
-  /** Files that differ between a commit (or tree) and the current files, or those of the commit `to`, without `exclude`. */
-  changedSince(params: {
+  /** Files that differ between a commit (or tree) and the current files, without `exclude`. */
+  changedSince(params: { readonly from: string; readonly exclude: readonly string[] }): Promise<readonly ChangedFile[]>;
+  /** Files that differ between two commits (or trees), without `exclude`. A renamed file is a deleted and an added one. */
+  changedBetween(params: {
     readonly from: string;
-    readonly to?: string;
+    readonly to: string;
     readonly exclude: readonly string[];
   }): Promise<readonly ChangedFile[]>;
   diffSince(params: {

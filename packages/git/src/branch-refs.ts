@@ -9,7 +9,7 @@ import type { ProcessResult } from "@holdfast/platform/subprocess";
 import type { WorktreeContext } from "./capture.ts";
 import { createFacts } from "./facts.ts";
 import { findObject, isLooseAndFilled, peelLoose } from "./objects.ts";
-import { hasRefFiles, isRefAbsent, readGitDirHead, readRefFiles, toRawPath } from "./ref-files.ts";
+import { hasRefFiles, isRefAbsent, listRefFiles, readGitDirHead, readRefFiles, toRawPath } from "./ref-files.ts";
 import { type Checkout, type Repository, worktreeGit } from "./repository.ts";
 
 /** A repository that can be queried, through one of its worktrees or, if bare, through its own directory. */
@@ -41,6 +41,18 @@ export async function readBranchTip(repository: Repository, ref: string): Promis
   const [id = null] = readRefFiles(place, [ref]);
   if (id !== null && isLooseAndFilled(repository, id)) return id;
   return id === null && isRefAbsent(place, ref) ? null : readTip(repository.git, ref);
+}
+
+/** All refs below these folders, such as `refs/heads/`, with their ids. Reads the files where refs are files. */
+export async function listRefs(
+  { commonDir, git }: Pick<Repository, "commonDir" | "git">,
+  ...folders: readonly string[]
+): Promise<ReadonlyMap<string, string>> {
+  const found = listRefFiles(toRawPath(commonDir), folders);
+  if (found !== null) return found;
+  const listed = await git.line({ args: ["for-each-ref", "--format=%(objectname) %(refname)", ...folders] });
+  const lines = listed.split("\n").filter((line) => line !== "");
+  return new Map(lines.map((line) => [line.slice(line.indexOf(" ") + 1), line.slice(0, line.indexOf(" "))]));
 }
 
 export async function requireTip(at: BranchContext): Promise<string> {

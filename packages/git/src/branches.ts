@@ -15,7 +15,7 @@ import {
 } from "./branch-refs.ts";
 import { commitFiles, writeCurrentTree } from "./commit-files.ts";
 import { createFacts } from "./facts.ts";
-import { parsePath, quotePath, splitRecords } from "./paths.ts";
+import { quotePath, splitRecords } from "./paths.ts";
 import { inspectPush, pushBranch, undoPush } from "./push.ts";
 import { commitResolved, rebase, writeConflict } from "./rebase.ts";
 import {
@@ -28,7 +28,7 @@ import {
   remoteRole,
 } from "./remote.ts";
 import { findRepository } from "./repository.ts";
-import { DIFF_TREE, inScope, parseFiles, parseScope } from "./tree-diff.ts";
+import { DIFF_TREE, type TreeChange, diffObjects, inScope, parseFiles, parseScope } from "./tree-diff.ts";
 import { openWorktreeContext } from "./workspace.ts";
 
 /** Branch operations on the git binary. `remote` overrides the default choice of remote (upstream, then origin). */
@@ -100,6 +100,7 @@ function branchOf(at: BranchContext, remote: string | null): Branch {
     subjects: (params) => readSubjects(at, params),
     textsAt: (params) => readTextsAt(at, params),
     changedSince: (params) => changedSince(at, params),
+    changedBetween: (params) => changedBetween(at, params),
     diffSince: (params) => diffSince(at, params),
   };
 }
@@ -181,23 +182,33 @@ async function changedSince(
   at: BranchContext,
   params: Parameters<Branch["changedSince"]>[0],
 ): Promise<readonly ChangedFile[]> {
-  const { to, exclude } = params;
-  const trees =
-    to === undefined
-      ? await treesOf(at, params)
-      : await Promise.all([params.from, to].map((name) => requireTree(at, name)));
+  const trees = await treesOf(at, params);
   const { objects, objectDirectory } = at.worktree.repository;
   const files = await recallFiles([objectDirectory, ...trees].join(" "), async () => {
     const args = [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", ...trees];
     return parseFiles(await objects.output({ args }));
   });
-  const excluded = parseScope(exclude);
-  return files
-    .filter(({ path }) => !inScope(parsePath(path) ?? path, excluded))
-    .map(({ path, status, digest }) => ({ path, status, digest }));
+  return files.map(({ path, status, digest }) => ({ path, status, digest }));
 }
 
 const recallFiles = createFacts<ReturnType<typeof parseFiles>>(2);
+
+async function changedBetween(
+  at: BranchContext,
+  params: Parameters<Branch["changedBetween"]>[0],
+): Promise<readonly ChangedFile[]> {
+  const excluded = parseScope(params.exclude);
+  const [from, to] = await Promise.all([requireTree(at, params.from), requireTree(at, params.to)]);
+  const changes = await diffObjects(at.worktree.repository, from, to);
+  return changes.filter(({ path }) => !inScope(path, excluded)).map(toChangedFile);
+}
+
+function toChangedFile({ path, from, to }: TreeChange): ChangedFile {
+  // The first three digits of a mode are the type: file, symbolic link or submodule.
+  const isSameType = from?.mode.slice(0, 3) === to?.mode.slice(0, 3);
+  const status = from === null ? "added" : to === null ? "deleted" : isSameType ? "modified" : "type_changed";
+  return { path: quotePath(path), status, digest: to?.id ?? null };
+}
 
 /** The changes as a patch of at most `maxBytes` bytes, cut at a line end. */
 async function diffSince(

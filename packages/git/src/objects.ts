@@ -156,15 +156,19 @@ function isInflated(
   return Buffer.isBuffer(buffer) && typeof engine === "object" && engine !== null && "bytesWritten" in engine;
 }
 
-/** A commit and its tree, without git; null if one of them is not a whole loose object, and git has to be asked. */
+/** A commit, its tree and its parents, without git; null if commit or tree is not a whole loose object, and git has to be asked. */
 export function peelLoose(
   repository: Repository,
   id: string,
-): { readonly commit: string; readonly tree: string } | null {
+): { readonly commit: string; readonly tree: string; readonly parents: readonly string[] } | null {
   try {
     const { sum, content } = readAtOnce(repository, loosePath(repository, id));
-    const [, tree] = /^commit \d+\0tree ([0-9a-f]{40,64})\n/.exec(content.toString("latin1", 0, 200)) ?? [];
-    return sum === id && tree !== undefined && isLooseAndFilled(repository, tree) ? { commit: id, tree } : null;
+    const [header = ""] = content.toString("latin1").split("\n\n", 1);
+    const [, tree] = /^commit \d+\0tree ([0-9a-f]{40,64})$/m.exec(header) ?? [];
+    const parents = Array.from(header.matchAll(/^parent ([0-9a-f]{40,64})$/gm), ([, parent = ""]) => parent);
+    return sum === id && tree !== undefined && isLooseAndFilled(repository, tree)
+      ? { commit: id, tree, parents }
+      : null;
   } catch {
     return null;
   }

@@ -7,18 +7,20 @@
 //   refs/holdfast/<run>/kept/<id>          work that no checkpoint has; only the user removes it
 
 import { existsSync } from "node:fs";
-import { open, readFile, readdir, rm } from "node:fs/promises";
+import { open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
 import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
+import { listRefs } from "./branch-refs.ts";
 import {
   findMissingObjects,
   findObject,
   findUnreached,
   isDamaged,
   missingCommit,
+  peelLoose,
   syncCommit,
   syncRepository,
 } from "./objects.ts";
@@ -112,32 +114,17 @@ async function changeRefs(repository: Repository, changes: readonly RefChange[])
  * named before.
  */
 async function planHead(repository: Repository, run: string, head: string): Promise<RefChange | null> {
-  const below = headRef(run, "");
-  if (await isInRefFiles(join(repository.commonDir, below), head)) return null;
-  const listed = await listHeads(repository, below);
+  const listed = Array.from(await listRefs(repository, headRef(run, "")), ([ref, id]) => ({ ref, id }));
   if (listed.some(({ id }) => id === head)) return null;
   // The user's last commit may be gone or empty: git does not sync what it writes, and a power cut may have lost it.
   if ((await findMissingObjects(repository, [head])).length > 0 || (await isDamaged(repository, head))) return null;
-  const tips = listed.length === 0 ? [head] : await findTips(repository, [head, ...listed.map(({ id }) => id)]);
+  const parents = peelLoose(repository, head)?.parents ?? [];
+  const follows = listed.every(({ id }) => parents.includes(id));
+  const tips = follows ? [head] : await findTips(repository, [head, ...listed.map(({ id }) => id)]);
   if (!tips.includes(head)) return null;
   await syncCommit(repository, head);
   const reached = listed.find(({ id }) => !tips.includes(id));
   return { ref: reached?.ref ?? headRef(run, head), from: reached?.id ?? null, to: head };
-}
-
-async function listHeads(
-  repository: Repository,
-  below: string,
-): Promise<readonly { readonly id: string; readonly ref: string }[]> {
-  if (isRefAbsent(toRawPath(repository.commonDir), below.slice(0, -1))) return [];
-  const listed = await repository.git.result({ args: ["for-each-ref", "--format=%(objectname) %(refname)", below] });
-  return listed.stdout
-    .toString("utf8")
-    .split("\n")
-    .flatMap((line) => {
-      const [id = "", ref = ""] = line.split(" ");
-      return ref === "" ? [] : [{ id, ref }];
-    });
 }
 
 /** Those of the commits that no other one reaches. All of them if git fails, for example for a broken history. */
@@ -148,13 +135,6 @@ async function findTips(repository: Repository, commits: readonly string[]): Pro
 
 function headRef(run: string, commit: string): string {
   return `${NAMESPACE}${run}/head/${commit}`;
-}
-
-/** True if one of the ref files in this folder has the id. False says nothing: the refs may be stored in another way. */
-async function isInRefFiles(folder: string, id: string): Promise<boolean> {
-  const names = await readdir(folder).catch(() => []);
-  const texts = await Promise.all(names.map((name) => readFile(join(folder, name), "latin1").catch(() => "")));
-  return texts.some((text, at) => text === `${id}\n` && names[at]?.endsWith(".lock") === false);
 }
 
 /**
@@ -243,14 +223,13 @@ export async function removePins(repository: Repository, named: readonly string[
     });
   }
   if (named.length === 0) return;
-  const listed = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", NAMESPACE] });
-  await deleteRefs(repository, planRemoval(listed.split("\n"), new Set(named)));
+  const all = [...(await listRefs(repository, NAMESPACE)).keys()];
+  await deleteRefs(repository, planRemoval(all, new Set(named)));
 }
 
 /** All refs of a run: snapshots, heads, side worktrees, and kept work. */
 export async function listRunRefs(repository: Repository, run: string): Promise<readonly string[]> {
-  const listed = await repository.git.line({ args: ["for-each-ref", "--format=%(refname)", namespaceOf(run)] });
-  return listed.split("\n").filter((ref) => ref !== "");
+  return [...(await listRefs(repository, namespaceOf(run))).keys()];
 }
 
 /** Deletes these refs; one of `expected` only if it names that object. The same call completes what a kill interrupted. */

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
 import { startCommitted } from "@holdfast/test-support/git/repository";
-import { isRefAbsent, readGitDirHead, readRefFiles } from "./ref-files.ts";
+import { isRefAbsent, listRefFiles, readGitDirHead, readRefFiles } from "./ref-files.ts";
 
 test("refs in files and packed refs are read as git reads them; only what is surely absent counts as absent", () => {
   const repo = startCommitted();
@@ -30,14 +30,41 @@ test("refs in files and packed refs are read as git reads them; only what is sur
   ).toEqual([false, false, false, false, false, false]);
 });
 
+test("refs below a folder are listed as git lists them; git is asked about a symbolic ref", () => {
+  const repo = startCommitted();
+  const place = repo.path(".git");
+  const commit = repo.git("rev-parse", "HEAD").trim();
+  for (const name of ["packed/one", "packed", "moved", "gone"].map((each) => `refs/tags/${each}.x`))
+    repo.git("update-ref", name, commit);
+  repo.git("pack-refs", "--all");
+  repo.write("a.txt", "two\n");
+  repo.git("commit", "-qam", "second");
+  for (const name of ["refs/tags/moved.x", "refs/heads/\u00fc/b", "refs/heads/z"]) repo.git("update-ref", name, "HEAD");
+  repo.git("update-ref", "-d", "refs/tags/gone.x");
+  repo.write(".git/refs/heads/z.lock", "");
+  const folders = ["refs/heads/", "refs/tags/"];
+  const listed = repo
+    .git("for-each-ref", "--format=%(refname) %(objectname)", ...folders)
+    .trimEnd()
+    .split("\n");
+  expect(Array.from(listRefFiles(place, folders) ?? [], (entry) => entry.join(" "))).toEqual(listed);
+  expect(listed).toHaveLength(6);
+  expect(listRefFiles(place, ["refs/none/"])).toEqual(new Map());
+  repo.git("symbolic-ref", "refs/heads/link", "refs/heads/z");
+  expect(listRefFiles(place, folders)).toBeNull();
+  expect(listRefFiles(place, ["refs/tags/"])?.size).toBe(3);
+});
+
 test("where refs are not files, or a file cannot be read, nothing is known to be absent", () => {
   const repo = startCommitted();
   const place = repo.path(".git");
   // As in a repository with reftable.
   repo.write(".git/HEAD", "ref: refs/heads/.invalid\n");
   expect(isRefAbsent(place, "refs/heads/gone")).toBe(false);
+  expect(listRefFiles(place, ["refs/heads/"])).toBeNull();
   repo.write(".git/HEAD", "ref: refs/heads/main\n");
   expect(isRefAbsent(place, "refs/heads/gone")).toBe(true);
   repo.write(".git/packed-refs/file", "");
   expect(isRefAbsent(place, "refs/heads/gone")).toBe(false);
+  expect(listRefFiles(place, ["refs/heads/"])).toBeNull();
 });

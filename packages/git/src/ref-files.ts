@@ -1,6 +1,6 @@
 // Reads HEAD and refs without git, where git stores them as files. A process for each would cost milliseconds.
 
-import { lstatSync, readFileSync } from "node:fs";
+import { lstatSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { errorCode } from "@holdfast/platform/error";
 import type { RawPath } from "./paths.ts";
@@ -25,6 +25,42 @@ export function readRefFiles(commonDir: RawPath, names: readonly string[]): read
   return names.map((name) => {
     if (!REF_NAME.test(name)) return null;
     return readRef({ gitDir: commonDir, commonDir, name: toRawPath(name), depth: 1, packed });
+  });
+}
+
+/**
+ * All refs below these folders, such as `refs/heads/`, with their ids, in git's order; null: git has to be asked. Git
+ * writes a ref to `packed-refs` before it deletes its file, so the files are read first.
+ */
+export function listRefFiles(commonDir: RawPath, folders: readonly string[]): ReadonlyMap<string, string> | null {
+  const head = readText(join(commonDir, "HEAD"));
+  if (head === undefined || !hasRefFiles(head)) return null;
+  try {
+    const loose = folders.flatMap((folder) => readRefFolder(commonDir, toRawPath(folder)));
+    const path = join(commonDir, "packed-refs");
+    const text = isAbsent(path) ? "" : readText(path);
+    if (text === undefined) return null;
+    const packed = text.split("\n").flatMap(parsePackedRef);
+    const below = packed.filter(([name]) => folders.some((folder) => name.startsWith(toRawPath(folder))));
+    const ids = [...new Map([...below, ...loose])].toSorted(([one], [other]) => (one < other ? -1 : 1));
+    return new Map(ids.map(([name, id]) => [Buffer.from(name, "latin1").toString("utf8"), id]));
+  } catch {
+    return null;
+  }
+}
+
+/** Throws for a symbolic ref, and for one that is just being removed. */
+function readRefFolder(commonDir: RawPath, folder: RawPath): readonly [name: RawPath, id: string][] {
+  const path = join(commonDir, folder);
+  if (isAbsent(path)) return [];
+  const entries = readdirSync(Buffer.from(path, "latin1"), { withFileTypes: true, encoding: "buffer" });
+  return entries.flatMap((entry) => {
+    const name = `${folder}${entry.name.toString("latin1")}`;
+    if (entry.isDirectory()) return readRefFolder(commonDir, `${name}/`);
+    if (name.endsWith(".lock")) return [];
+    const id = readText(join(commonDir, name));
+    if (id === undefined || !/^[0-9a-f]{40,64}$/.test(id)) throw new TypeError(`${name} does not name an object`);
+    return [[name, id]];
   });
 }
 

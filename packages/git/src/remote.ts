@@ -7,7 +7,7 @@ import type { Branch, PushRefusal, Remote } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
-import { type RepositoryContext, readBranchTip } from "./branch-refs.ts";
+import { type RepositoryContext, listRefs, readBranchTip } from "./branch-refs.ts";
 import { findMissingObjects } from "./objects.ts";
 import { openScratch } from "./private-index.ts";
 import { readRefFiles, toRawPath } from "./ref-files.ts";
@@ -150,7 +150,7 @@ export async function findDefaultBranch(
 ): Promise<string | null> {
   const settings = settingsOf(at);
   const remote = await findRemote(at, configured, "base", settings);
-  if (remote === null) return chooseDefault({ head: null, branches: await listRefs(at, "refs/heads/") });
+  if (remote === null) return chooseDefault({ head: null, branches: await listBranches(at, "refs/heads/") });
   if (fetched?.base.remote === remote.name)
     return chooseDefault({ head: fetched.base.head, branches: [...fetched.base.names] });
   const listed = await listRemote(at, remote.name, settings);
@@ -158,7 +158,7 @@ export async function findDefaultBranch(
   const prefix = `refs/remotes/${remote.name}/`;
   const named = await at.git.find({ args: ["symbolic-ref", "--quiet", `${prefix}HEAD`] });
   const head = named?.slice(prefix.length) ?? null;
-  return chooseDefault({ head, branches: await listRefs(at, prefix) });
+  return chooseDefault({ head, branches: await listBranches(at, prefix) });
 }
 
 /** A HEAD that names no existing branch is ignored: a new bare repository names master, whatever was pushed to it. */
@@ -177,9 +177,8 @@ function refusalOf(result: UserGitResult): PushRefusal {
   return classifyRemoteFailure({ report: undefined, failedHook, stderr, timedOut: kind === "timed_out" });
 }
 
-async function listRefs(at: RepositoryContext, prefix: string): Promise<readonly string[]> {
-  const listed = await at.git.line({ args: ["for-each-ref", "--format=%(refname)", prefix] });
-  return listed.split("\n").flatMap((ref) => (ref.startsWith(prefix) ? [ref.slice(prefix.length)] : []));
+async function listBranches({ worktree }: RepositoryContext, prefix: string): Promise<readonly string[]> {
+  return Array.from(await listRefs(worktree.repository, prefix), ([ref]) => ref.slice(prefix.length));
 }
 
 function parseHeads(text: string): ReadonlyMap<string, string> {

@@ -2,6 +2,7 @@
 
 import type { ObjectText, PackedObjects } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
+import { listRefs } from "./branch-refs.ts";
 import { findMissingObjects, findUnreached, syncRepository } from "./objects.ts";
 import { createRef } from "./pins.ts";
 import type { Repository } from "./repository.ts";
@@ -31,11 +32,8 @@ export async function packRun(
 }
 
 async function planPack(repository: Repository, run: string): Promise<Pick<PackedObjects, "refs" | "prerequisites">> {
-  const args = ["for-each-ref", "--format=%(objectname) %(refname)", `refs/holdfast/${run}/`];
-  const refs = (await linesOf(repository.git.output({ args }))).flatMap((line) => {
-    const [id = "", ref = ""] = line.split(" ");
-    return isRefOf(run, ref) ? [{ ref, id }] : [];
-  });
+  const listed = await listRefs(repository, `refs/holdfast/${run}/`);
+  const refs = Array.from(listed, ([ref, id]) => ({ ref, id })).filter(({ ref }) => isRefOf(run, ref));
   const commits = [...new Set(refs.filter(({ ref }) => COMMIT_REF.test(ref)).map(({ id }) => id))];
   if (commits.length === 0) return { refs, prerequisites: [] };
   const unpublished = await findUnreached(repository, { commits, refs: ["--remotes"] });

@@ -22,18 +22,21 @@ import { type WorktreeEntry, parseSideWorktreeOwner, readEntries } from "./workt
 
 /**
  * Runs `act` with a git that may be killed at any time. It first clears what an earlier one left, and excludes
- * concurrent operations of the same kind.
+ * concurrent operations of the same kind. `afterSync` is called when the repository is synced, still without concurrent
+ * operations.
  */
 export async function withStaleFileCleanup<T>(
   repository: Repository,
   work: GitOperation,
   act: (env: Readonly<Record<string, string>>) => Promise<T>,
+  afterSync: (done: T) => void = () => undefined,
 ): Promise<T> {
   const { own, left } = await beginGitOperation(repository.home, work);
   const cleared: WorkNote[] = [];
   // The repository is synced before a note is removed. Otherwise a power cut could bring back a lock without its note.
-  const forget = async (notes: readonly WorkNote[]): Promise<void> => {
+  const forget = async (notes: readonly WorkNote[], done?: () => void): Promise<void> => {
     await syncRepository(repository);
+    done?.();
     for (const note of notes) await endGitOperation(note);
   };
   try {
@@ -42,7 +45,7 @@ export async function withStaleFileCleanup<T>(
       if (await clearNoted(repository, note)) cleared.push(note);
     }
     const done = await act({ [MARK_VARIABLE]: own.mark });
-    await forget([...cleared, own]);
+    await forget([...cleared, own], () => afterSync(done));
     return done;
   } catch (error) {
     // A failed git removes its own locks. A git that was killed while this process lives leaves them, like any other.

@@ -7,7 +7,7 @@ import { join, relative } from "node:path";
 import type { CheckoutFacts, CheckoutState, DescribedCommit, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/platform/error";
 import { createGit } from "@holdfast/platform/git-command";
-import { createBranch, findOperation, readBranchTip, readHead } from "./branch-refs.ts";
+import { createBranch, findOperation, listRefs, readBranchTip, readHead } from "./branch-refs.ts";
 import { readCommit, readUser } from "./commits.ts";
 import { applyPatches, readPatches } from "./hunks.ts";
 import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
@@ -176,16 +176,11 @@ async function readMainCheckout(
   const git = createGit({ cwd: mainRoot });
   const env = await disableFilters(repository);
   const [refs, status] = await Promise.all([
-    git.result({ args: ["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/", "refs/tags/"] }),
+    listRefs(repository, "refs/heads/", "refs/tags/").catch(() => null),
     git.result({ args: ["--no-optional-locks", ...STATUS], env }),
   ]);
-  if (refs.code !== 0 || status.code !== 0) return null;
-  const state = new Map<string, string>();
-  const text = (output: Buffer): string => output.toString("utf8").trim();
-  for (const line of text(refs.stdout).split("\n")) {
-    const [ref = "", commit = ""] = line.split(" ");
-    if (ref !== "" && !RUN_BRANCH.test(ref)) state.set(ref, commit);
-  }
+  if (refs === null || status.code !== 0) return null;
+  const state = new Map([...refs].filter(([ref]) => !RUN_BRANCH.test(ref)));
   const records = splitRecords(status.stdout);
   const heads = records.flatMap((record) => /^# branch\.(?:oid|head) (.*)$/s.exec(record)?.[1] ?? []);
   state.set("HEAD", heads.toReversed().join(" "));

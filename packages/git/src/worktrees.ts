@@ -1,12 +1,13 @@
 // Creates, lists and finds the worktrees of runs.
 
 import { existsSync } from "node:fs";
-import { mkdir, readFile, readdir, realpath, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_ID } from "@holdfast/core/run";
 import type { CreateWorkspace } from "@holdfast/core/workspace";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
+import { removeDurable } from "@holdfast/platform/files";
 import { createGit } from "@holdfast/platform/git-command";
 import { readBranchTip, readTip } from "./branch-refs.ts";
 import { snapshotIdentity } from "./commits.ts";
@@ -161,13 +162,17 @@ export async function createWorktree(repository: Repository, params: CreateWorks
   const target = await findTarget(repository, params);
   const there = target.isFinished ? await findRepaired(repository, params) : undefined;
   if (there?.exists === true && !there.unfinished) return { root: there.path, gitDir: there.gitDir };
-  return atLocation(repository, params, target, async (location) => {
+  const create = async (location: WorktreeLocation): Promise<WorktreeRecord> => {
     const { owned } = location;
     const record = owned?.exists === true ? owned : await register(repository, params, location);
     if (owned?.exists === true && owned.unfinished) await saveUnfinished(repository, owned);
     if (record.unfinished) await fill(repository, record, location.env);
-    return { root: record.path, gitDir: record.gitDir };
+    return record;
+  };
+  const made = await atLocation(repository, params, target, create, ({ gitDir, unfinished }) => {
+    if (unfinished) removeDurable(join(gitDir, UNFINISHED_FILE));
   });
+  return { root: made.path, gitDir: made.gitDir };
 }
 
 /** Throws the errors of `createWorktree` for a directory that is not empty, a branch in use, or an invalid base. */
@@ -206,15 +211,17 @@ async function atLocation<T>(
   params: CreateWorkspace,
   target: Target,
   act: (location: WorktreeLocation) => Promise<T>,
+  afterSync?: (done: T) => void,
 ): Promise<T> {
   const { run } = params;
   const { path, branch } = target;
-  return withStaleFileCleanup(repository, { kind: "making", run, path, branch }, async (env) => {
+  const making = async (env: WorktreeLocation["env"]): Promise<T> => {
     const unborn = await unbornStart(repository, params);
     const starts = [branchHead(branch), ...(unborn === null ? [] : [`${unborn}\n`])];
     await clearWorktreePath(repository, { run, path, branch }, { starts, wasAtIt: false });
     return act({ ...target, owned: await findWorktree(repository, run), unborn, env });
-  });
+  };
+  return withStaleFileCleanup(repository, { kind: "making", run, path, branch }, making, afterSync);
 }
 
 interface Target {
@@ -305,6 +312,7 @@ export async function claimWorktree(
   await syncRepository(repository, made.head === null ? [] : [made.head]);
 }
 
+/** The files are synced together with the repository, unless they are on another disk. */
 async function fill(
   repository: Repository,
   record: WorktreeRecord,
@@ -314,8 +322,8 @@ async function fill(
   await removeEntryLocks(record.gitDir);
   const args = ["reset", "--hard", "--quiet", "--no-recurse-submodules"];
   await git.output({ args, env: { ...(await disableFilters(repository)), ...env } });
-  await syncFileSystem(record.path, { scratch: record.gitDir });
-  await rm(join(record.gitDir, UNFINISHED_FILE));
+  const [own, common] = await Promise.all([stat(record.path), stat(repository.commonDir)]);
+  if (own.dev !== common.dev) await syncFileSystem(record.path, { scratch: record.gitDir });
 }
 
 async function saveUnfinished(repository: Repository, record: WorktreeRecord): Promise<void> {

@@ -20,7 +20,7 @@ type GateVerdict = (
 interface GateParams {
   /** The commit that the files are compared with. */
   readonly from: string;
-  /** The commit that has the files; absent: they are not committed. */
+  /** The commit that has the files; absent: they are not committed yet. */
   readonly to?: string;
   /**
    * Commit date for changes that a passing gate made, such as those of a formatter: the pushed files must be the
@@ -64,8 +64,8 @@ async function parseGate(
   return await context.step(
     "parse-gate",
     async ({ signal }) => {
-      const commits = to === undefined ? { from } : { from, to };
-      const changed = await branch.changedSince({ ...commits, exclude: [OUTPUT_DIRECTORY] });
+      const since = { from, exclude: [OUTPUT_DIRECTORY] };
+      const changed = await (to === undefined ? branch.changedSince(since) : branch.changedBetween({ ...since, to }));
       const paths = changed.filter((file) => file.status !== "deleted").map((file) => file.path);
       const verdicts = paths.length === 0 ? [] : await adapters.syntax.check({ root, paths, signal });
       return verdicts.map((verdict) => ({ ...verdict }));

@@ -99,7 +99,7 @@ export async function implStage(work: ImplDependencies, context: ImplContext): P
   const commits = { from: base.commit, to: head };
   const changed = await context.step(
     "changed",
-    async () => (await worktree.branch.changedSince({ ...commits, exclude: [OUTPUT_DIRECTORY] })).length,
+    async () => (await worktree.branch.changedBetween({ ...commits, exclude: [OUTPUT_DIRECTORY] })).length,
     { title: "comparing with the base" },
   );
   if (changed === 0) return await emptyResult(context, next);
