@@ -112,12 +112,11 @@ async function capture(
   const isKeptOut = createKeptOutCheck(worktree);
   for (let attempt = 1; ; attempt++) {
     const now = Date.now();
-    const [{ index, difference, compared }, changed, listed] = await Promise.all([
-      readDifference(worktree, git, { state, isKeptOut, onUserIndex }),
+    const [{ index, difference, compared }, changed] = await Promise.all([
+      readDifference(worktree, git, { state, options, isKeptOut, onUserIndex }),
       state === undefined ? [] : listChanged(git.own),
-      listOthers(git.user, options),
     ]);
-    const visible = listed.filter((path) => !isKeptOut(path));
+    const visible = index.others.filter((path) => !isKeptOut(path) && !isSystemFile(path));
     const others = worktree.folds ? await withoutTrackedNames(worktree, visible, index) : visible;
     const { young, special: known } = state?.memo ?? NOTHING_KNOWN;
     const memo = { ...difference, young, special: known };
@@ -154,12 +153,14 @@ async function readDifference(
   git: Gits,
   params: {
     readonly state: IndexState | undefined;
+    readonly options: CaptureOptions;
     readonly isKeptOut: (path: RawPath) => boolean;
     readonly onUserIndex: ((index: UserIndex) => void) | undefined;
   },
 ): Promise<{ readonly index: ReadUserIndex; readonly difference: IndexDifference; readonly compared: boolean }> {
   const { state, isKeptOut } = params;
-  const index = await readUserIndex(git.user, worktree.gitDir, state?.userIndex);
+  const rules = params.options.includeIgnored ? [] : ["--exclude-standard"];
+  const index = await readUserIndex(git.user, { gitDir: worktree.gitDir, before: state?.userIndex, rules });
   params.onUserIndex?.(index);
   if (state !== undefined && state.userIndex.paths === index.paths)
     return { index, difference: state.memo, compared: false };
@@ -211,12 +212,6 @@ async function listEntries(git: Git): Promise<IndexEntry[]> {
 async function listChanged(git: Git): Promise<RawPath[]> {
   // Submodules are inspected without git: git would start itself inside them, under their configuration.
   return splitRecords(await git.output({ args: ["diff-files", "--name-only", "--ignore-submodules=all", "-z"] }));
-}
-
-async function listOthers(git: Git, options: CaptureOptions): Promise<readonly RawPath[]> {
-  const rules = options.includeIgnored ? [] : ["--exclude-standard"];
-  const listed = splitRecords(await git.output({ args: ["ls-files", "--others", ...rules, "-z"] }));
-  return listed.filter((path) => !isSystemFile(path));
 }
 
 /**

@@ -14,9 +14,10 @@ import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { startWorkspace } from "@holdfast/test-support/git/repository";
+import { startCommitted, startWorkspace } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { syncFileSystem } from "./objects.ts";
+import { openGitWorkspaces } from "./workspaces.ts";
 
 /**
  * Replaces `sync` for the rest of a test: with `-f` it runs `answer` as shell code, otherwise it succeeds. Returns the
@@ -85,5 +86,35 @@ describe.runIf(process.platform === "linux")("syncing a file system", () => {
     repo.write("a.txt", "newer\n");
     await snapshot();
     expect(asked()).toEqual([...both, ...both, ...both]);
+  });
+
+  test("the files of a new worktree are synced with the repository; on another disk they are synced before it", async (context) => {
+    const repo = startCommitted();
+    const workspaces = await openGitWorkspaces(repo.root);
+    const asked = fakeSync("exit 0");
+    await workspaces.create({ run: "near" });
+    const common = `sync -f ${repo.path(".git")}`;
+    expect(asked()).toEqual([common, common]);
+    const elsewhere = mkdtempSync(join(existsSync("/var/tmp") ? "/var/tmp" : tmpdir(), "holdfast-worktree-"));
+    onTestFinished(() => rmSync(elsewhere, { recursive: true }));
+    if (statSync(elsewhere).dev === statSync(repo.root).dev) context.skip("one disk only");
+    const path = join(elsewhere, "far");
+    await workspaces.create({ run: "far", path });
+    expect(asked()).toEqual([common, common, common, `sync -f ${path}`, common]);
+  });
+
+  test("a new worktree whose sync fails stays unfinished, and the same call finishes it", async () => {
+    const repo = startCommitted();
+    const workspaces = await openGitWorkspaces(repo.root);
+    const mark = repo.path(".git/worktrees/r/holdfast-making");
+    // The first sync is that of the owner's record.
+    fakeSync(`[ ! -e '${repo.path("../repo-worktrees/r/a.txt")}' ] || { echo Input/output error >&2; exit 1; }`);
+    await expect(workspaces.create({ run: "r", path: repo.path("../repo-worktrees/r") })).rejects.toMatchObject({
+      code: "IO_FAILED",
+    });
+    expect([existsSync(mark), await workspaces.find("r")]).toEqual([true, undefined]);
+    process.env["PATH"] = (process.env["PATH"] ?? "").split(delimiter).slice(1).join(delimiter);
+    expect((await workspaces.create({ run: "r" })).root).toBe(repo.path("../repo-worktrees/r"));
+    expect(existsSync(mark)).toBe(false);
   });
 });

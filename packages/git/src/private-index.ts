@@ -349,18 +349,34 @@ export interface UserIndex {
 
 export interface ReadUserIndex extends UserIndex {
   entries(): Promise<readonly IndexEntry[]>;
+  /** Paths that the index lacks, limited by `rules`. A nested repository ends with a slash. */
+  readonly others: readonly RawPath[];
 }
 
-/** Lists the index only if its file changed since `before`. */
-export async function readUserIndex(git: Git, gitDir: string, before: UserIndex | undefined): Promise<ReadUserIndex> {
+/** Lists the untracked paths, and the index only if its file changed since `before`. `rules` are options of `ls-files`. */
+export async function readUserIndex(
+  git: Git,
+  params: { readonly gitDir: string; readonly before: UserIndex | undefined; readonly rules: readonly string[] },
+): Promise<ReadUserIndex> {
+  const { gitDir, before, rules } = params;
+  const list = (...args: readonly string[]): Promise<Buffer> => git.output({ args: ["ls-files", ...args, "-z"] });
   const key = await fileKey(join(gitDir, "index"));
-  const list = (): Promise<Buffer> => git.output({ args: ["ls-files", "-s", "-v", "-z"] });
   if (before !== undefined && before.key === key) {
-    return { ...before, entries: async () => splitRecords(await list()).map(parseIndexEntry) };
+    const others = splitRecords(await list("--others", ...rules));
+    return { ...before, others, entries: async () => splitRecords(await list("-s", "-v")).map(parseIndexEntry) };
   }
-  const listing = await list();
-  const entries = async (): Promise<readonly IndexEntry[]> => splitRecords(listing).map(parseIndexEntry);
-  return { key, content: hash("sha1", listing), paths: hash("sha1", withoutFileIds(listing)), entries };
+  const whole = await list("-s", "-v", "--others", ...rules);
+  // Untracked paths come first, each after "? ". No entry of the index has this letter.
+  let start = 0;
+  while (whole[start] === 0x3f) start = whole.indexOf(0, start) + 1;
+  const listing = whole.subarray(start);
+  return {
+    key,
+    content: hash("sha1", listing),
+    paths: hash("sha1", withoutFileIds(listing)),
+    others: splitRecords(whole.subarray(0, start)).map((record) => record.slice(2)),
+    entries: async () => splitRecords(listing).map(parseIndexEntry),
+  };
 }
 
 /**
