@@ -1,24 +1,17 @@
 /** Asks for and remembers the user's consent to settings of a repository, and loads the settings that may take effect. */
-import { basename, relative } from "node:path";
+import { basename } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { BUILT_IN_NAMES } from "@holdfast/workflows/built-in";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
-import { agentFileItems, argumentFiles, startsUnknown } from "../config/agent-files.ts";
-import {
-  type ConsentItem,
-  type FileText,
-  type Use,
-  agentsNamedBy,
-  overallDigest,
-  ownDigest,
-} from "../config/consent.ts";
+import { agentFileItems, argumentFiles } from "../config/agent-files.ts";
+import { type ConsentItem, type Use, agentsNamedBy, overallDigest, ownDigest } from "../config/consent.ts";
 import { type EffectiveConfig, mergeConfig } from "../config/effective-config.ts";
 import { type LoadParams, type LoadedConfig, findRepositoryRoot, loadConfig } from "../config/load-config.ts";
 import { grantTrust, readTrust, trustKey } from "../config/trust.ts";
 import type { PromptFile } from "../config/workflow-settings.ts";
 import { type Page, paint } from "./output/page.ts";
-import { escapeLines, escapeText } from "./output/text.ts";
+import { escapeText } from "./output/text.ts";
 
 /**
  * How a command uses the settings of a repository. "reads" never needs consent, and settings without consent keep their
@@ -109,6 +102,8 @@ interface ConsentParams {
   /** Continue with the defaults if the file is broken, for commands that only read. */
   readonly lenient: boolean;
   readonly notify: (text: string) => void;
+  /** `notify` prints nothing: --quiet or --json. */
+  readonly isQuiet: boolean;
   /** Prints a warning, also under --json and --quiet. */
   readonly warn: (text: string, document: unknown) => void;
   readonly page: Page;
@@ -233,7 +228,8 @@ export function createConsent(params: ConsentParams): Consent {
       if (hasWorktree) hasStarted = true;
       if (untrusted.length === 0) return;
       const error = await untrustedError(untrusted, relevant, run);
-      params.notify(consentText(untrusted, root, page));
+      const { QUESTION, consentText } = await import("./consent-text.ts");
+      params.notify(consentText({ items: untrusted, root, run }, page));
       const answer = await params.confirm(QUESTION);
       if (answer !== "yes") throw error;
       consent.grant(untrusted);
@@ -270,6 +266,7 @@ export function createConsent(params: ConsentParams): Consent {
       if (params.trustFlag) consent.remember(items.filter(isAccepted));
       const untrusted = items.filter((item) => !isTrusted(item));
       if (untrusted.length === 0) return null;
+      const { DANGER_TEXT } = await import("./consent-text.ts");
       const names = untrusted.map(({ key, danger }) => `${key} (${DANGER_TEXT[danger]})`);
       return `${splitAgent(agent).provider} was not started, because files in the run's worktree need your consent: ${names.join(", ")}`;
     },
@@ -288,6 +285,7 @@ export function createConsent(params: ConsentParams): Consent {
       warnedOfStore = true;
       const item = (await load()).consents.find(({ key: name }) => name === "store");
       if (item === undefined || isTrusted(item) || isReplaced(item, undefined)) return;
+      const { itemDocument, placeText } = await import("./consent-text.ts");
       const message = `store: ${String(item.value)} (${placeText(item, root)}) needs your consent and is not used; this is the default store`;
       params.warn(`${paint(page, "yellow", "warning:")} ${escapeText(message)}. See: ${page.program} trust`, {
         warning: { code: "UNTRUSTED_SETTINGS", message, data: { items: [itemDocument(item)] } },
@@ -301,27 +299,22 @@ export function createConsent(params: ConsentParams): Consent {
     run: string | undefined,
   ): Promise<HoldfastError> => {
     const digest = await consent.trustValue(relevant);
+    const { countItems, isImported, itemDocument, lineText } = await import("./consent-text.ts");
+    const what = items.every(isImported)
+      ? `What ${items.map(({ key: name }) => name).join(" and ")} would execute`
+      : `This repository has ${countItems(items)} that`;
+    const need = items.length === 1 || items.every(isImported) ? "needs" : "need";
+    // The items are on the screen already, unless notes are off.
+    const excerpt = params.isQuiet ? { excerpt: items.map((item) => lineText(item, root)).join("\n") } : {};
     return new HoldfastError({
       code: "UNTRUSTED_SETTINGS",
-      message: `This repository has ${countItems(items)} that ${items.length === 1 ? "needs" : "need"} your consent; nothing was started`,
+      message: `${what} ${need} your consent; nothing was started`,
       hint: `Read them and accept them with \`holdfast trust${run === undefined ? "" : ` ${run}`}\`, or pass --trust. In CI set HOLDFAST_TRUST=${digest}. Flags that replace a setting need no consent, and --no-config ignores holdfast.config.yaml and .holdfast/. docs/trust.md explains it.`,
       retry: "ask",
-      data: { digest, items: items.map(itemDocument), excerpt: items.map((item) => lineText(item, root)).join("\n") },
+      data: { digest, items: items.map(itemDocument), ...excerpt },
     });
   };
   return consent;
-}
-
-/** Such as "2 settings and 1 file". */
-export function countItems(items: readonly ConsentItem[]): string {
-  const files = items.filter(({ value }) => value === null).length;
-  return [counted(items.length - files, "setting"), counted(files, "file")]
-    .flatMap((count) => count ?? [])
-    .join(" and ");
-}
-
-function counted(count: number, noun: string): string | null {
-  return count === 0 ? null : `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /**
@@ -338,79 +331,6 @@ function readVariable(text: string | undefined): { readonly all: boolean; readon
     );
   return { all: words.includes("1"), digests: words.filter((word) => word.length === 32) };
 }
-
-/** Every item with its value, file and reason, followed by the text of its files: the first lines, or all of it. */
-export function consentText(
-  items: readonly ConsentItem[],
-  root: string,
-  page: Page,
-  shown: "first lines" | "all" = "first lines",
-): string {
-  const head = paint(page, "bold", "These settings and files of the repository need your consent:");
-  return `${head}\n${blocksText(items, root, page, shown)}`;
-}
-
-export function blocksText(
-  items: readonly ConsentItem[],
-  root: string,
-  page: Page,
-  shown: "first lines" | "all",
-): string {
-  const blocks = items.map((item) => {
-    const note = noteOf(item);
-    const head = `${lineText(item, root)}: ${DANGER_TEXT[item.danger]}${note === null ? "" : `; ${note}`}`;
-    const lines = item.files.flatMap((file) => [
-      ...(item.files.length === 1 ? [] : [`${escapeText(file.name)}:`]),
-      ...textLines(file, shown === "all" ? Infinity : SHOWN_LINES, page),
-    ]);
-    return [`  ${escapeText(head)}\n`, ...lines.map((line) => `    | ${line}\n`)].join("");
-  });
-  return blocks.join("");
-}
-
-export const QUESTION = "Accept these settings and files? The answer is remembered until one of them changes.";
-
-const DANGER_TEXT: Readonly<Record<ConsentItem["danger"], string>> = {
-  executes: "runs a command or a program",
-  loads: "is loaded by your agent and can start programs",
-  rights: "gives an agent more rights",
-  prompt: "changes what agents are asked to do",
-  captures: "saves more files than the default",
-  outside: "names a place to write to",
-  sends: "names a server that gets your login",
-  spends: "changes what a cost limit counts",
-};
-
-/** An additional warning for a setting that names an agent. */
-function noteOf(item: ConsentItem): string | null {
-  return agentsNamedBy([item]).some(startsUnknown) ? "what this starts cannot be checked for changes" : null;
-}
-
-export function itemDocument(item: ConsentItem): unknown {
-  const { key, value, danger, file, line, digest } = item;
-  const note = noteOf(item);
-  return { key, value, danger, file, line, digest, ...(note === null ? {} : { note }) };
-}
-
-export function lineText(item: ConsentItem, root: string): string {
-  // A file of a worktree differs from the checkout's file, so its path is shown.
-  if (item.value === null) return relative(root, item.file).startsWith("..") ? `${item.key} (${item.file})` : item.key;
-  const value = typeof item.value === "string" ? item.value : JSON.stringify(item.value);
-  return `${item.key}: ${value} (${placeText(item, root)})`;
-}
-
-function placeText({ file, line }: ConsentItem, root: string): string {
-  return `${relative(root, file) || file}:${line}`;
-}
-
-function textLines({ text }: FileText, most: number, page: Page): readonly string[] {
-  const lines = escapeLines(text).trimEnd().split("\n");
-  if (lines.length <= most) return lines;
-  const hidden = lines.length - most;
-  return [...lines.slice(0, most), `… ${hidden} more lines are not shown; to see all: ${page.program} trust --show`];
-}
-
-const SHOWN_LINES = 60;
 
 /** The first problem becomes the message, with its line; all problems are in the data. */
 function configError(loaded: Extract<LoadedConfig, { readonly ok: false }>): HoldfastError {

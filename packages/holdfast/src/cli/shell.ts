@@ -65,6 +65,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     trustFlag: globals.on("trust"),
     lenient: params.reads,
     notify,
+    isQuiet: silent,
     warn: (text, document) => {
       if (!hushed()) streams.err.write(json ? `${JSON.stringify(document)}\n` : wrapProse(`${text}\n`, talk));
     },

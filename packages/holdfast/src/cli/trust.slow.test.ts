@@ -529,7 +529,10 @@ ${workflowSource(ASKING)}`;
       status: 4,
       stderr: expect.stringContaining(`the imported run ${id}`),
     });
-    expect(refused.stderr).toContain("until.marker");
+    // What it would execute is shown once, one setting a line.
+    expect(refused.stderr.match(/until\.marker/g)).toHaveLength(1);
+    expect(refused.stderr).toMatch(/^ {4}\| .*touch '.*until\.marker'; false/m);
+    expect((await there("--quiet", "resume", id, "--max", "2")).stderr).toContain(`\n  the imported run ${id}\nhint:`);
     // A fork is the same imported run under another name.
     expect(await there("fork", id, "--as", "copy")).toMatchObject({ status: 0 });
     expect(await there("resume", "copy", "--max", "2")).toMatchObject({ status: 4 });

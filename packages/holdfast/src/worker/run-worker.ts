@@ -84,6 +84,7 @@ async function openForReading({ root, store }: WorkerRepository, { env, page }: 
     trustFlag: false,
     lenient: true,
     notify: () => undefined,
+    isQuiet: true,
     warn: () => undefined,
     page,
     confirm: async () => "cannot_ask",

@@ -8,7 +8,7 @@ import type { EffectiveConfig, Origin, Setting } from "../../config/effective-co
 import { findConfig, loadConfig } from "../../config/load-config.ts";
 import type { OwnPrompt } from "../../config/workflow-settings.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
-import { itemDocument } from "../consent.ts";
+import { itemDocument } from "../consent-text.ts";
 import type { Exit } from "../exit.ts";
 import { type Page, paint } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";

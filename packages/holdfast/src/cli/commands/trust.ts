@@ -2,7 +2,8 @@
 import { usageError } from "@holdfast/platform/error";
 import { listTrust, revokeTrust, trustKey } from "../../config/trust.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
-import { QUESTION, type TrustedItem, blocksText, consentText, countItems, itemDocument, lineText } from "../consent.ts";
+import type { TrustedItem } from "../consent.ts";
+import { QUESTION, blocksText, consentText, countItems, itemDocument, lineText } from "../consent-text.ts";
 import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
@@ -13,7 +14,7 @@ export const spec = {
   summary: "review and accept settings that can run programs",
   details: [
     "A repository that you cloned cannot run anything by its settings alone. Settings that run a command, raise an agent's rights, change a prompt, save more files, or name a place to write to or a server need your consent, once for each value. So do scripts that an agent's command names, and project files of agents that can start programs, such as .claude/settings.json. The consent is kept outside the repository, in $XDG_STATE_HOME/holdfast/trust or ~/.local/state/holdfast/trust. When a value or a file changes, you are asked again.",
-    "This command shows these settings with file and line, and the first 60 lines of each file, then asks. With RUN it adds what needs consent because of that run: its workflow file, the document that it was imported from, and the files in its worktree that its agents execute. Without a terminal it changes nothing and exits with status 4, unless you pass --yes.",
+    "This command shows these settings with file and line, and the first 60 lines of each file and long value, then asks. With RUN it adds what needs consent because of that run: its workflow file, the document that it was imported from, and the files in its worktree that its agents execute. Without a terminal it changes nothing and exits with status 4, unless you pass --yes.",
     "In CI set HOLDFAST_TRUST to the digests that this command prints, separated by commas: the same settings and files are accepted, changed ones are not. HOLDFAST_TRUST=1 accepts everything. Commands that only read never need consent, and --dry-run does not either. docs/trust.md lists every setting.",
   ],
   operands: [
@@ -27,7 +28,7 @@ export const spec = {
   consent: "reads",
   flags: {
     yes: { type: "boolean", short: "y", about: "accept everything that is shown" },
-    show: { type: "boolean", about: "print whole files, not only their first 60 lines" },
+    show: { type: "boolean", about: "print whole files and values, not only their first 60 lines" },
     list: { type: "boolean", about: "list the repositories that you have consented to" },
     revoke: { type: "boolean", about: "withdraw every consent for this repository" },
   },
@@ -68,7 +69,7 @@ async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
     }),
     text: (page) => {
       const asked = shell.canAsk && !input.on("yes");
-      return grantText({ found, may, asked, all: input.on("show") }, digest, shell, page);
+      return grantText({ found, may, asked }, shownIn(shell, input), digest, page);
     },
   });
   if (waiting.length === 0 || may) return "done";
@@ -87,38 +88,36 @@ async function itemsOfRun(shell: Shell, address: string | undefined): Promise<re
   return await runItems(shell, holdfast, id);
 }
 
+function shownIn({ consent }: Shell, input: TrustInput) {
+  return { root: consent.root, lines: input.on("show") ? "all" : "first", run: input.operand(0) } as const;
+}
+
 async function mayGrant(shell: Shell, input: TrustInput, waiting: readonly TrustedItem["item"][]): Promise<boolean> {
   if (input.on("yes")) return true;
   if (!shell.canAsk) return false;
-  shell.notify(consentText(waiting, shell.consent.root, shell.talk, input.on("show") ? "all" : "first lines"));
+  shell.notify(consentText({ items: waiting, ...shownIn(shell, input) }, shell.talk));
   const answer = await shell.confirm(QUESTION);
   return answer === "yes";
 }
 
 function grantText(
-  state: {
-    readonly found: readonly TrustedItem[];
-    readonly may: boolean;
-    readonly asked: boolean;
-    /** Show whole files, also for items that have consent. */
-    readonly all: boolean;
-  },
+  state: { readonly found: readonly TrustedItem[]; readonly may: boolean; readonly asked: boolean },
+  shown: ReturnType<typeof shownIn>,
   digest: string,
-  shell: Shell,
   page: Page,
 ): string {
   const { found, may } = state;
   if (found.length === 0) return "This repository has no settings that need consent.\n";
   const trusted = found.filter((one) => one.trusted).map(({ item }) => item);
   const waiting = found.filter((one) => !one.trusted).map(({ item }) => item);
-  const { root } = shell.consent;
-  const lines = state.all ? "all" : "first lines";
-  const known = state.all
-    ? blocksText(trusted, root, page, lines)
-    : trusted.map((item) => `  ${escapeText(lineText(item, root))}\n`).join("");
+  // --show prints whole files, also of items that have consent.
+  const known =
+    shown.lines === "all"
+      ? blocksText({ items: trusted, ...shown }, page)
+      : trusted.map((item) => `  ${escapeText(lineText(item, shown.root))}\n`).join("");
   const head = known === "" ? "" : `${paint(page, "bold", "Already accepted:")}\n${known}`;
-  const shown = waiting.length === 0 || state.asked ? "" : consentText(waiting, root, page, lines);
-  return `${head}${shown}${may && waiting.length > 0 ? `Accepted ${countItems(waiting)}.\n` : ""}Digest, for HOLDFAST_TRUST: ${digest}\n`;
+  const asks = waiting.length === 0 || state.asked ? "" : consentText({ items: waiting, ...shown }, page);
+  return `${head}${asks}${may && waiting.length > 0 ? `Accepted ${countItems(waiting)}.\n` : ""}Digest, for HOLDFAST_TRUST: ${digest}\n`;
 }
 
 function list(shell: Shell): Exit {
