@@ -13,6 +13,7 @@ import { type SinceCheckpoint, foldSince } from "./journal.ts";
 import { isJsonObject } from "./json.ts";
 import { type StageAttempt, interruptedSteps } from "./position.ts";
 import { loadRun } from "./run-session.ts";
+import { isRequestUndone } from "./run-statuses.ts";
 import type { RunSummary } from "./run.ts";
 import { type Store, journalDamage } from "./store.ts";
 import type { FolderProcess } from "@holdfast/platform/folder-processes";
@@ -43,7 +44,7 @@ export async function observeWorld(params: {
   const place = await observePlace({ adapters, run, checkpoint: newest, since });
   const forge = await observeForge({ adapters, run, relied, effects, place });
   const journal = await observeJournal(adapters.store, run.id);
-  const remote = await observeRemote({ adapters, relied, place, merged: forge.merged, seen: since.seen });
+  const remote = await observeRemote({ adapters, run, effects, relied, place, merged: forge.merged, seen: since.seen });
   return [
     ...forge.findings,
     ...place.findings,
@@ -312,6 +313,8 @@ const MOST_TOLD = 20;
 /** Observes the run's own branch and its base branch on the remote. */
 async function observeRemote(params: {
   readonly adapters: Adapters;
+  readonly run: RunSummary;
+  readonly effects: readonly Effect[];
   readonly relied: ReliedOn;
   readonly place: Place;
   /** The pull request was merged. Then a missing remote branch is expected. */
@@ -334,6 +337,8 @@ async function observeRemote(params: {
 }
 
 async function observeOwn(params: {
+  readonly run: RunSummary;
+  readonly effects: readonly Effect[];
   readonly branch: Asking;
   readonly own: string;
   readonly head: string;
@@ -346,7 +351,7 @@ async function observeOwn(params: {
   if (there.kind === "unknown") return [remoteUnreachable(there.reason)];
   const { commit } = there;
   if (commit === null) {
-    if (relied.pushed === null || params.merged) return [];
+    if (relied.pushed === null || params.merged || !isPushExpected(params)) return [];
     const summary = `${own} was pushed and is missing on the remote`;
     return [{ kind: "remote_branch_missing", summary, expected: relied.pushed, actual: null }];
   }
@@ -357,6 +362,16 @@ async function observeOwn(params: {
   const what = added ? "has commits on top of ours" : "was replaced, or never was ours";
   const summary = `${own} on the remote ${what}: it stands at ${commit}`;
   return [{ kind: "branch_diverged", summary, expected: { head, pushed: relied.pushed }, actual: { commit } }];
+}
+
+/** A fork holds the state of its parent, which pushed another branch. After an undo the branch is missing on purpose. */
+function isPushExpected(params: {
+  readonly run: RunSummary;
+  readonly effects: readonly Effect[];
+  readonly own: string;
+}): boolean {
+  const push = params.effects.findLast(({ kind, target }) => kind === "push" && target.endsWith(` ${params.own}`));
+  return push === undefined ? params.run.forkedFrom === null : !isUndone(push);
 }
 
 async function observeBase(branch: Asking, base: NonNullable<ReliedOn["base"]>): Promise<readonly Finding[]> {
@@ -480,6 +495,7 @@ export function mentionsKey(text: string, key: string): boolean {
 
 async function observeRequest(params: {
   readonly adapters: Adapters;
+  readonly run: RunSummary;
   readonly request: PullRequest;
   readonly effects: readonly Effect[];
   readonly place: Place;
@@ -490,7 +506,8 @@ async function observeRequest(params: {
     case "open":
       return [];
     case "closed": {
-      const summary = `${name} was closed without being merged`;
+      const isOwn = await isRequestUndone(params.adapters.store, params.run.id, { url });
+      const summary = isOwn ? `${name} is closed: you undid it` : `${name} was closed without being merged`;
       return [{ kind: "pull_request_closed", summary, expected: "open", actual: { number, url } }];
     }
     case "merged": {

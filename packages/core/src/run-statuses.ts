@@ -1,10 +1,12 @@
-// Reads the status of runs: their leases, the liveness of the holders, pending signals and the queue for slots.
+// Reads the status of runs: their leases, the liveness of the holders, pending signals, the queue for slots, undone pull requests.
 
 import type { CoreAdapters } from "./adapters.ts";
+import { type Json, isJsonObject } from "./json.ts";
 import { type Lease, PRIORITIES, inTurn, priorityKey, readPriority } from "./lease.ts";
-import type { RunSummary } from "./run.ts";
+import { type RunSummary, parseAddress } from "./run.ts";
 import { type StopSignal, stopSignalIn } from "./signal.ts";
 import { type RunStatus, type StatusFacts, isResumable, statusOf } from "./status.ts";
+import type { Store } from "./store.ts";
 
 /** A run with its status at the time of reading. */
 export interface RunWithStatus {
@@ -103,4 +105,25 @@ async function readOne(
   const manual = run.workflow === "manual" || stage === "none";
   const status = statusOf({ ...facts, state: run.state, manual, stage });
   return { run, status, resumable: isResumable(status), priority: await priorityOf(adapters, run.id) };
+}
+
+/**
+ * Whether every effect with this pull request as its receipt was undone: it may have been opened again. A fork holds the
+ * pull request of its parent, which may have undone it before or after the fork.
+ */
+export async function isRequestUndone(
+  store: Pick<Store, "getRun" | "listEffects">,
+  run: string,
+  { url }: { readonly url: string },
+): Promise<boolean> {
+  const urlOf = (receipt: Json): Json | undefined => (isJsonObject(receipt) ? receipt["url"] : undefined);
+  for (let id: string | null = run; id !== null;) {
+    const opened = (await store.listEffects(id)).filter(
+      ({ state }) => "receipt" in state && urlOf(state.receipt) === url,
+    );
+    if (opened.length > 0) return opened.every(({ state }) => state.kind === "undone");
+    const parent: string | undefined = (await store.getRun(id))?.forkedFrom?.id;
+    id = parent === undefined ? null : parseAddress(parent).run;
+  }
+  return false;
 }

@@ -31,7 +31,8 @@ import {
   findBest,
   readMeasures,
 } from "./compare-measures.ts";
-import { isRequestUndone, pullRequestOf } from "./run-status.ts";
+import { isRequestUndone } from "@holdfast/core/run-statuses";
+import { pullRequestOf } from "./run-status.ts";
 
 export interface CompareWork {
   readonly store: Store;

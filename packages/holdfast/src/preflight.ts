@@ -465,7 +465,7 @@ export const PREFLIGHT: readonly PreflightRow[] = [
         remote === null ? "The repository has no remote" : `${remote.url} is not known to be at GitHub or GitLab`;
       return [
         {
-          message: `${why}: the run ends with a branch to push, without a pull request`,
+          message: `${why}: the run ends with a branch to ${remote === null ? "merge" : "push"}, without a pull request`,
           hint: remote === null ? null : "For a server of your own: `holdfast setup --forge github`.",
         },
       ];

@@ -5,9 +5,9 @@ import { graphMoveText } from "@holdfast/core/graph-state";
 import type { JournalEntry } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Budget, Position } from "@holdfast/core/position";
-import { type RunSummary, parseAddress } from "@holdfast/core/run";
+import type { RunSummary } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
-import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import { type RunWithStatus, isRequestUndone } from "@holdfast/core/run-statuses";
 import { type StateEntry, loadState } from "@holdfast/core/state";
 import type { RunStatus } from "@holdfast/core/status";
 import type { Store } from "@holdfast/core/store";
@@ -55,7 +55,7 @@ interface PullRequestAddress {
 
 /** `now`: milliseconds since the epoch. */
 export async function readStatus(
-  store: RequestStore,
+  store: Pick<Store, "getRun" | "listEffects">,
   handle: RunHandle,
   found: RunWithStatus,
   now: number,
@@ -108,32 +108,6 @@ export function pullRequestOf(value: Json | undefined): PullRequestAddress | nul
   if (!isJsonObject(value)) return null;
   const { number, url } = value;
   return typeof number === "number" && typeof url === "string" ? { number, url } : null;
-}
-
-type RequestStore = Pick<Store, "getRun" | "listEffects">;
-
-/**
- * Whether every effect with this pull request as its receipt was undone: it may have been opened again. A fork holds the pull request of its
- * parent, which may have undone it before or after the fork.
- */
-export async function isRequestUndone(
-  store: RequestStore,
-  run: string,
-  { url }: Pick<PullRequestAddress, "url">,
-): Promise<boolean> {
-  for (let id: string | null = run; id !== null;) {
-    const opened = (await store.listEffects(id)).filter(
-      ({ state }) => "receipt" in state && urlOf(state.receipt) === url,
-    );
-    if (opened.length > 0) return opened.every(({ state }) => state.kind === "undone");
-    const parent: string | undefined = (await store.getRun(id))?.forkedFrom?.id;
-    id = parent === undefined ? null : parseAddress(parent).run;
-  }
-  return false;
-}
-
-function urlOf(receipt: Json): Json | undefined {
-  return isJsonObject(receipt) ? receipt["url"] : undefined;
 }
 
 /** Unknown for custom workflows. */

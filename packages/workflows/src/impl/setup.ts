@@ -56,7 +56,7 @@ async function setUpTask(work: ImplDependencies, context: ImplContext, task: str
   const base = await context.step("base", () => findLocalBase(work, worktree, named), {
     title: "finding the base branch",
   });
-  const reason = `The task is ready to be worked on, on top of ${base.branch}. There is no forge, so the run ends with a branch to push`;
+  const reason = `The task is ready to be worked on, on top of ${base.branch}. There is no forge, so the run ends with a branch`;
   const set = await setUp(work, context, { worktree, at, issue, base, forge: "none", reason });
   return { ...set, inputs: { base: base.commit, ...planInput(work.options.plan) } };
 }

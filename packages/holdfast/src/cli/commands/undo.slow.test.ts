@@ -54,6 +54,10 @@ test("the pull request and the branch of a done run are undone once, in order, a
   // A fork holds the pull request that its parent has undone.
   expect((await run("fork", "issue-1", "--as", "other", "--no-worktree")).status).toBe(0);
   expect((await json("status", "other")).run.pullRequest).toMatchObject({ number: 2, undone: true });
+  // It never pushed a branch of its own, and the user knows why the pull request is closed.
+  const { findings } = await json("resume", "other", "--dry-run");
+  const summaries: readonly string[] = findings.map(({ summary }: { summary: string }) => summary);
+  expect(summaries.filter((text) => /remote|request/.test(text))).toEqual(["Pull request 2 is closed: you undid it"]);
   expect((await json("compare", "issue-1", "other")).runs).toMatchObject([
     { pullRequest: null },
     { pullRequest: null },
