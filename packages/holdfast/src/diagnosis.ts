@@ -7,7 +7,8 @@ import type { RunUsage } from "@holdfast/core/gc";
 import { SIZE_HINT, type SizeReport } from "@holdfast/core/store-size";
 import type { Volume } from "@holdfast/platform/file-system";
 import { MIN_GIT_VERSION, isGitTooOld } from "@holdfast/platform/git-command";
-import { CLOUD_FIX, NO_IDENTITY, SET_IDENTITY, judgeSpace } from "./preflight.ts";
+import { CLOUD_FIX, NO_IDENTITY, SET_IDENTITY } from "./preflight.ts";
+import { judgeSpace } from "./preflight-facts.ts";
 
 /** The plain facts that `doctor` gathers. */
 export interface Observations {

@@ -13,7 +13,14 @@ import type { WorktreeInfo } from "@holdfast/core/workspace";
 import { parseRemoteUrl } from "@holdfast/forges/detect-forge";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { findProgram } from "@holdfast/platform/subprocess";
-import type { AgentFacts, BaseFacts, CommandFacts, FolderFacts, RepositoryFacts, StartFacts } from "./preflight.ts";
+import type {
+  AgentFacts,
+  BaseFacts,
+  CommandFacts,
+  FolderFacts,
+  RepositoryFacts,
+  StartFacts,
+} from "./preflight-facts.ts";
 
 /** What does not depend on the work: it is gathered once, also if a task becomes an issue in between. */
 export interface SharedFacts {

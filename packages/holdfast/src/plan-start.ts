@@ -37,7 +37,8 @@ import {
   observeShared,
   observeStart,
 } from "./observe-start.ts";
-import { type BaseFacts, type PreflightFinding, judgeStart, preflightError } from "./preflight.ts";
+import { judgeStart, preflightError } from "./preflight.ts";
+import type { BaseFacts, PreflightFinding } from "./preflight-facts.ts";
 
 /** What a new run would be: what `--dry-run` prints and what starting the run then does. */
 export interface StartPlan {

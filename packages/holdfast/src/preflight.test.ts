@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { firstProgram } from "./observe-start.ts";
-import { PREFLIGHT, type StartFacts, judgeStart, preflightError } from "./preflight.ts";
+import { PREFLIGHT, judgeStart, preflightError } from "./preflight.ts";
+import type { StartFacts } from "./preflight-facts.ts";
 
 const fine: StartFacts = {
   work: { kind: "issue", number: 1 },

@@ -14,7 +14,7 @@ import { guessSetup, readerOf } from "../../config/detect-setup.ts";
 import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { StartPlan } from "../../plan-start.ts";
-import { NEW_REPOSITORY } from "../../preflight.ts";
+import { NEW_REPOSITORY } from "../../preflight-errors.ts";
 import type { Input, Shell } from "../command.ts";
 import { USES_OF } from "../consent.ts";
 import {

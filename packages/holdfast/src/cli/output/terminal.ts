@@ -1,5 +1,5 @@
 /** Writes to the standard streams: sinks that escape control characters, progress lines, errors and questions. */
-import type { PreflightFinding } from "../../preflight.ts";
+import type { PreflightFinding } from "../../preflight-facts.ts";
 import type { Interface } from "node:readline/promises";
 import type { Readable, Writable } from "node:stream";
 import { HoldfastError } from "@holdfast/platform/error";
