@@ -42,8 +42,8 @@ import {
   readRequest,
   readWorkflowLimits,
 } from "../run-options.ts";
+import { resumeRun, waitsUntil } from "../resume-run.ts";
 import { planText, planUses, rolesAndFallback, usesText } from "../run-plan.ts";
-import { resumeRun, waitsUntil } from "./resume.ts";
 
 type RunInput = Input<(typeof spec)["flags"]>;
 
