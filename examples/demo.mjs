@@ -1,4 +1,4 @@
-// `npm run demo`: what `holdfast demo` does, from this checkout. Flags go on to it: npm run demo -- --seed 7
+// `npm run demo`: what `holdfast demo` does, from this checkout. Flags are passed to it: npm run demo -- --seed 7
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

@@ -20,7 +20,7 @@ if (process.env["HOLDFAST_NO_AGENTS"] === "1") {
 } else {
   console.log("installing the agents that the slow tests use (once, about 2 GB)");
   // Not `npm ci`: it refuses a lockfile that lacks the builds for platforms that a registry does not have.
-  // On our own Node: an optional package that wants a newer one than npm runs on is left out without a word.
+  // On our own Node: an optional package that wants a newer one than npm runs on is left out silently.
   const PATH = `${join(folder, "../node_modules/.bin")}${delimiter}${process.env["PATH"]}`;
   const run = spawnSync("npm", ["install", "--no-save"], {
     cwd: folder,

@@ -56,7 +56,7 @@ export async function runAgent(execution: StageExecution, call: AgentCall): Prom
   const sideWorktree = call.sideWorktree === undefined ? null : requireOpen(execution, call.sideWorktree);
   const known = execution.claim(call.name);
   if (known !== undefined) {
-    runSession.tell({ kind: "step_finished", step: call.name, replayed: true, ...titled(call) });
+    runSession.emit({ kind: "step_finished", step: call.name, replayed: true, ...titled(call) });
     // The previous process may have died after the journal entry and before this cleanup.
     forgetFiles(runSession, call.name);
     readFailedAttempt(execution, call);
@@ -65,12 +65,12 @@ export async function runAgent(execution: StageExecution, call: AgentCall): Prom
     await askAboutCheckoutChange(execution, call, recorded);
     return recorded;
   }
-  const report = await callAnew(execution, call, sideWorktree);
+  const report = await makeCall(execution, call, sideWorktree);
   await askAboutCheckoutChange(execution, call, report);
   return report;
 }
 
-async function callAnew(
+async function makeCall(
   execution: StageExecution,
   call: AgentCall,
   sideWorktree: OpenSideWorktree | null,
@@ -307,7 +307,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
   const text = `${agent.name} had finished ${name} when Holdfast ended; its result is adopted`;
   const body: StepAdopted = { stageAttempt: runSession.attempt.number, step: name };
   await runSession.append({ kind: "step.adopted", body }, { kind: "note", body: { text } });
-  runSession.tell({ kind: "note", text });
+  runSession.emit({ kind: "note", text });
   const talk = talkOf(execution, trying);
   return {
     outcome: ended.outcome,
@@ -325,7 +325,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
 async function reportMasked(runSession: RunSession, step: string, lines: number): Promise<void> {
   const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
   await runSession.append({ kind: "note", body: { text } });
-  runSession.tell({ kind: "note", text });
+  runSession.emit({ kind: "note", text });
 }
 
 /**
@@ -362,12 +362,12 @@ async function turnOf(
 
 async function reportLimit(runSession: RunSession, text: string): Promise<void> {
   await runSession.append({ kind: "note", body: { text } });
-  runSession.tell({ kind: "budget", text });
+  runSession.emit({ kind: "budget", text });
 }
 
 function talkOf(execution: StageExecution, { agent, call, workspace }: ActiveCall): Conversation {
-  const tell = (text: string): void => execution.runSession.tell({ kind: "note", text });
-  return new Conversation(agent, { cwd: workspace.root, session: sessionOf(execution, call), tell });
+  const report = (text: string): void => execution.runSession.emit({ kind: "note", text });
+  return new Conversation(agent, { cwd: workspace.root, session: sessionOf(execution, call), report });
 }
 
 async function callAgent(
@@ -410,7 +410,7 @@ async function callAgent(
     }
     if (event.kind === "session" && agent.capabilities.resume) telling.push(keepSession(execution, call, event.id));
     talk.observe(event);
-    runSession.tell({ kind: "agent", step: name, event });
+    runSession.emit({ kind: "agent", step: name, event });
   };
   if (opened.note !== null) log.append(`holdfast: ${opened.note}`);
   try {
@@ -483,7 +483,7 @@ async function afterFailedTry(
     return [execution.failed(name, { reason, spent, verdict, errors })];
   };
   const isSettled = await settleFiles(execution, trying, { decision, isLost, why: outcome.message, fail });
-  runSession.tell({ kind: "step_failed", step: name, reason, retryAt: retryTime(decision, now), verdict });
+  runSession.emit({ kind: "step_failed", step: name, reason, retryAt: retryTime(decision, now), verdict });
   if (decision.kind === "wait") {
     const { for: what, reason: why, until } = decision;
     return await startWaiting(execution, { for: what, reason: why, until }, () => (isSettled ? [] : fail()));

@@ -78,7 +78,7 @@ export async function concludeCall(
     if (sideWorktree !== null && found !== null && found.commit !== null) sideWorktree.commit = found.commit;
   }
   if (report === undefined) throw new TypeError("a checkpoint was saved without its entries");
-  runSession.tell({ kind: "step_finished", step: name, replayed: false });
+  runSession.emit({ kind: "step_finished", step: name, replayed: false });
   return report;
 }
 
@@ -152,7 +152,7 @@ export async function maskAndReport(runSession: RunSession, what: string, text: 
   const kinds = [...new Set(find(text).map(({ kind }) => kind))].join(", ") || "secret";
   const note = `${what} held what looks like a secret (${kinds}). It is masked as ***.`;
   await runSession.append({ kind: "note", body: { text: note } });
-  runSession.tell({ kind: "note", text: note });
+  runSession.emit({ kind: "note", text: note });
   return masked;
 }
 
@@ -254,7 +254,7 @@ export async function watchCheckout(runSession: RunSession, runRoot: string): Pr
   const { workspaces, mainCheckout } = runSession.adapters;
   if (workspaces === null || mainCheckout === undefined) return null;
   return await workspaces.mainCheckout(runRoot).catch((error: unknown) => {
-    runSession.tell({ kind: "note", text: `The main checkout cannot be watched: ${reasonOf(error)}` });
+    runSession.emit({ kind: "note", text: `The main checkout cannot be watched: ${reasonOf(error)}` });
     return null;
   });
 }

@@ -181,7 +181,7 @@ async function countLost(
   const text = isUnknown
     ? `What ${agent.name} had taken when ${call.name} was cut off is unknown${heldText(held)}`
     : `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`;
-  runSession.tell({ kind: "note", text });
+  runSession.emit({ kind: "note", text });
 }
 
 function heldText(held: Amounts | null): string {
@@ -236,7 +236,7 @@ export async function dropSession(
   // The conversation of a call in a side worktree is not part of any checkpoint.
   if (call.sideWorktree !== undefined) await runSession.append(...prepare());
   else await runSession.save({ trigger: "error_recovery", name: `session of ${name} lost`, prepare });
-  runSession.tell({ kind: "note", text });
+  runSession.emit({ kind: "note", text });
 }
 
 /** Records the session that the agent reported, so that the next attempt resumes it. */
@@ -292,7 +292,7 @@ async function readRecord(
   try {
     return (await agent.sessions.read(params))?.text ?? null;
   } catch (error) {
-    execution.runSession.tell({
+    execution.runSession.emit({
       kind: "note",
       text: `The record of session ${params.session} cannot be read: ${reasonOf(error)}`,
     });
@@ -307,7 +307,7 @@ async function putRecordBack(
   params: { readonly session: string; readonly cwd: string; readonly text: string },
 ): Promise<void> {
   await agent.sessions?.write(params).catch((error: unknown) => {
-    execution.runSession.tell({
+    execution.runSession.emit({
       kind: "note",
       text: `The record of session ${params.session} cannot be put back: ${reasonOf(error)}`,
     });

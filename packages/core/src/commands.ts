@@ -90,7 +90,7 @@ export interface Commands {
   endMarked(mark: string): Promise<EndedProcesses>;
   /**
    * Lists the processes whose working directory is in the folder and that `endMarked` would not end. A user may have
-   * started them. null: the system does not tell.
+   * started them. null: the system does not report them.
    */
   findUnmarked(params: { readonly mark: string; readonly folder: string }): readonly FolderProcess[] | null;
 }
@@ -100,7 +100,7 @@ interface EndedProcesses {
   readonly supported: boolean;
 }
 
-/** What to tell the user where Holdfast could not look for processes of a run; null: it looked. */
+/** What to report to the user where Holdfast could not look for processes of a run; null: it looked. */
 export function unseenText({ supported }: EndedProcesses): string | null {
   return supported
     ? null

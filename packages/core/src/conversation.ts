@@ -102,7 +102,7 @@ function parse(line: string): JsonRecord | null {
 export class Conversation {
   readonly #agent: Agent;
   readonly #cwd: string;
-  readonly #tell: (problem: string) => void;
+  readonly #report: (problem: string) => void;
   #session: string | null;
   #lastMessage: string | null = null;
   #lines: string[] = [];
@@ -113,12 +113,12 @@ export class Conversation {
     params: {
       readonly cwd: string;
       readonly session: string | null;
-      readonly tell: (problem: string) => void;
+      readonly report: (problem: string) => void;
     },
   ) {
     this.#agent = agent;
     this.#cwd = params.cwd;
-    this.#tell = params.tell;
+    this.#report = params.report;
     this.#session = params.session;
   }
 
@@ -144,7 +144,7 @@ export class Conversation {
         : session === null
           ? null
           : await sessions.read({ session, cwd: this.#cwd }).catch((error: unknown) => {
-              this.#tell(`The conversation of ${name} is not in the checkpoint: ${reasonOf(error)}`);
+              this.#report(`The conversation of ${name} is not in the checkpoint: ${reasonOf(error)}`);
               return null;
             });
     return {

@@ -21,7 +21,7 @@ export function diffJson(params: { readonly from: Json; readonly to: Json; reado
   const limit = params.limit ?? 1000;
   const changes: JsonChange[] = [];
   const path: string[] = [];
-  // One more than asked for tells that there are more.
+  // One more than asked for shows that there are more.
   collect(params.from, params.to, path, (change) => {
     changes.push(change);
     return changes.length <= limit;
@@ -61,7 +61,7 @@ function collectObject(from: JsonObject, to: JsonObject, path: string[], report:
 function step(from: Json | undefined, to: Json | undefined, key: string, path: string[], report: Report): boolean {
   if (from === to) return true;
   path.push(key);
-  const goOn = collect(from, to, path, report);
+  const continues = collect(from, to, path, report);
   path.pop();
-  return goOn;
+  return continues;
 }

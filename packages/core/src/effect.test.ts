@@ -138,7 +138,7 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
         work: async (context) => {
           const key = `${context.run.id}/work/open.1`;
           outcomes.push(await context.effect(spec(target, 1, { lookUp: () => target.lookUp(key) })));
-          await context.decide({ name: "look", question: "Go on?", options: ["yes"] });
+          await context.decide({ name: "look", question: "Continue?", options: ["yes"] });
           return { event: "worked", reason: "did it" };
         },
       });
@@ -151,13 +151,13 @@ describe.each(WORK_STORES)("over the $name store", (kind) => {
       const runs = () => executeRun({ adapters, run: "forked", workflow, signal: new AbortController().signal });
       const forked = await runs();
       if (!undone) {
-        expect(forked).toMatchObject({ kind: "waiting", reason: expect.stringContaining("Go on?") });
+        expect(forked).toMatchObject({ kind: "waiting", reason: expect.stringContaining("Continue?") });
         expect(target.made).toEqual([FIRST_KEY]);
         continue;
       }
       expect(forked).toMatchObject({ kind: "waiting", reason: expect.stringContaining("May it push and publish?") });
       await answerDecision({ adapters, run: "forked", answer: "publish" });
-      expect(await runs()).toMatchObject({ kind: "waiting", reason: expect.stringContaining("Go on?") });
+      expect(await runs()).toMatchObject({ kind: "waiting", reason: expect.stringContaining("Continue?") });
       await answerDecision({ adapters, run: "forked", answer: "yes" });
       expect(await runs()).toMatchObject({ kind: "done" });
       expect(target.made).toEqual([FIRST_KEY, "forked/work/open.1"]);

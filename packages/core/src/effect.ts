@@ -69,9 +69,9 @@ export async function runEffect(execution: StageExecution, spec: EffectSpec<Json
         ...risk,
         entries: (held) => [{ kind: "effect.intended", body: withBefore(intent, held) }],
       });
-      runSession.tell({ kind: "effect", key: intent.key, what: "intended" });
+      runSession.emit({ kind: "effect", key: intent.key, what: "intended" });
     }
-    return await carryOut(execution, { step, key: intent.key, spec, isTriedBefore });
+    return await perform(execution, { step, key: intent.key, spec, isTriedBefore });
   });
 }
 
@@ -138,7 +138,7 @@ export function approvalOf(
   return { kind, target, payload: sha256(canonicalJson(capture(payload))), stageAttempt };
 }
 
-interface Carrying {
+interface Performing {
   readonly step: string;
   readonly key: string;
   readonly spec: EffectSpec<Json>;
@@ -150,27 +150,27 @@ interface Carrying {
  * Looks up, then acts, and repeats as often as the error policy retries. After a temporary failure it always looks up
  * again before it acts.
  */
-async function carryOut(execution: StageExecution, first: Carrying): Promise<EffectOutcome<Json>> {
+async function perform(execution: StageExecution, first: Performing): Promise<EffectOutcome<Json>> {
   const { step, key } = first;
-  let carrying = first;
+  let performing = first;
   for (let failures = 1; ; failures += 1) {
     const effect = own(execution.runSession.state.effects, key);
     if (effect === undefined) throw new TypeError(`effect ${key} was not recorded`);
-    const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(execution, carrying) });
+    const decision = decideEffect({ state: effect.state, lookup: await lookUpSettled(execution, performing) });
     switch (decision.action) {
       case "adopt":
         return await settle(execution, step, { key, outcome: "done", adopted: true, receipt: decision.receipt });
       case "ask":
-        return await askPerson(execution, carrying, decision.why);
+        return await askPerson(execution, performing, decision.why);
       case "wait":
-        await waitOrPark(execution, carrying, { why: decision.why, until: decision.until, failures });
+        await waitOrPark(execution, performing, { why: decision.why, until: decision.until, failures });
         break;
       case "act": {
         execution.check();
-        const acted = await act(execution, carrying);
+        const acted = await act(execution, performing);
         if (acted.kind !== "later") return acted;
-        carrying = { ...carrying, isTriedBefore: true };
-        await waitOrPark(execution, carrying, { why: acted.why, until: acted.until, failures });
+        performing = { ...performing, isTriedBefore: true };
+        await waitOrPark(execution, performing, { why: acted.why, until: acted.until, failures });
         break;
       }
     }
@@ -183,7 +183,7 @@ async function carryOut(execution: StageExecution, first: Carrying): Promise<Eff
  */
 async function waitOrPark(
   execution: StageExecution,
-  { spec }: Carrying,
+  { spec }: Performing,
   trouble: { readonly why: string; readonly until: string | null; readonly failures: number },
 ): Promise<void> {
   const { adapters, halt } = execution.runSession;
@@ -199,7 +199,7 @@ async function waitOrPark(
     });
     return;
   }
-  execution.runSession.tell({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
+  execution.runSession.emit({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
   execution.check();
   await adapters.wait(delay, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
     halt.checkWish();
@@ -210,14 +210,14 @@ async function waitOrPark(
 /** The outcome of the act, or a temporary failure of the target. */
 type Acted = EffectOutcome<Json> | { readonly kind: "later"; readonly why: string; readonly until: string | null };
 
-async function act(execution: StageExecution, carrying: Carrying): Promise<Acted> {
-  const { step, key, spec } = carrying;
+async function act(execution: StageExecution, performing: Performing): Promise<Acted> {
+  const { step, key, spec } = performing;
   const { halt, acted, adapters, run } = execution.runSession;
   let outcome: EffectOutcome<Json>;
   try {
     outcome = await spec.act(key, { signal: halt.signal, mark: `${runMark(adapters, run.id)}/effect/${spec.purpose}` });
   } catch (error) {
-    return await afterThrow(execution, carrying, error);
+    return await afterThrow(execution, performing, error);
   } finally {
     acted.set(key, adapters.clock.now());
   }
@@ -233,13 +233,13 @@ async function act(execution: StageExecution, carrying: Carrying): Promise<Acted
 }
 
 /** The effect may have happened although act() threw. Only the target knows. */
-async function afterThrow(execution: StageExecution, carrying: Carrying, error: unknown): Promise<Acted> {
-  const { step, key, spec } = carrying;
+async function afterThrow(execution: StageExecution, performing: Performing, error: unknown): Promise<Acted> {
+  const { step, key, spec } = performing;
   execution.open();
   const later = laterOf(error);
   if (later?.isUndone === true) return { kind: "later", why: later.why, until: later.until };
   await execution.runSession.append({ kind: "effect.unknown", body: { key, reason: reasonOf(error) } });
-  execution.runSession.tell({ kind: "effect", key, what: "unknown" });
+  execution.runSession.emit({ kind: "effect", key, what: "unknown" });
   execution.check();
   if (later !== null) return { kind: "later", why: later.why, until: later.until };
   const lookup = await lookUp(execution, spec);
@@ -247,7 +247,7 @@ async function afterThrow(execution: StageExecution, carrying: Carrying, error: 
     case "present":
       return await settle(execution, step, { key, outcome: "done", adopted: true, receipt: lookup.receipt });
     case "unknown":
-      return await askPerson(execution, carrying, `${reasonOf(error)}; ${lookup.reason}`);
+      return await askPerson(execution, performing, `${reasonOf(error)}; ${lookup.reason}`);
     case "absent":
       execution.unclaim(step);
       throw error;
@@ -263,7 +263,7 @@ function laterOf(error: unknown): { why: string; until: string | null; isUndone:
 
 async function askPerson(
   execution: StageExecution,
-  { key, spec, isTriedBefore }: Carrying,
+  { key, spec, isTriedBefore }: Performing,
   why: string,
 ): Promise<never> {
   const isUnknown = isTriedBefore || execution.runSession.acted.has(key);
@@ -279,7 +279,7 @@ async function askPerson(
  * Looks up the effect when no earlier attempt can still be in progress. Earlier processes were terminated when the run
  * was resumed, so from then on only the target itself can be late.
  */
-async function lookUpSettled(execution: StageExecution, { key, spec, isTriedBefore }: Carrying): Promise<Lookup> {
+async function lookUpSettled(execution: StageExecution, { key, spec, isTriedBefore }: Performing): Promise<Lookup> {
   const found = await lookUp(execution, spec);
   if (found.kind !== "absent" || !isTriedBefore) return found;
   const { runSession } = execution;
@@ -288,7 +288,7 @@ async function lookUpSettled(execution: StageExecution, { key, spec, isTriedBefo
   // If the clock was set back, wait the whole time, never more.
   const rest = Math.min(lateMs, lateMs - passed);
   if (rest <= 0) return found;
-  runSession.tell({
+  runSession.emit({
     kind: "note",
     text: `Waiting ${Math.ceil(rest / 1000)} s: ${spec.target} may still be at ${spec.kind}`,
   });
@@ -327,7 +327,7 @@ async function settle(execution: StageExecution, step: string, settled: EffectSe
       : { kind: "failed", reason: settled.reason, detail: settled.detail ?? null };
   const what = settled.outcome === "failed" ? "failed" : settled.adopted ? "adopted" : "acted";
   const concluded = await conclude(execution, step, outcome, [entry]);
-  execution.runSession.tell({ kind: "effect", key: settled.key, what });
+  execution.runSession.emit({ kind: "effect", key: settled.key, what });
   return concluded;
 }
 

@@ -153,7 +153,7 @@ async function work<S extends object>(
       runSession.halt.checkWish();
       await checkSize();
       const { stage, iteration, stageAttempt } = runSession.position;
-      runSession.tell({ kind: "stage_entered", stage, iteration, stageAttempt: stageAttempt.number });
+      runSession.emit({ kind: "stage_entered", stage, iteration, stageAttempt: stageAttempt.number });
       const stageWork = Object.hasOwn(workflow.stages, stage) ? workflow.stages[stage] : undefined;
       const ends = Object.hasOwn(workflow.shape.ends, stage);
       if (stageWork === undefined) return await finishRun(runSession, lease, workflow, null);
@@ -189,7 +189,7 @@ function watchStoreSize(runSession: RunSession): () => Promise<void> {
     next = adapters.clock.now() + CHECK_AGAIN_MS;
     const warning = await checkStoreSize(adapters, reported);
     if (warning === null) return;
-    runSession.tell({ kind: "note", text: warning });
+    runSession.emit({ kind: "note", text: warning });
     reported = true;
   };
 }
@@ -295,8 +295,8 @@ async function advance<S extends object>(
   await (outcome === null ? runSession.save(request) : saveEnd(runSession, lease, request));
   await sweepSideWorktrees(runSession, { ended: outcome !== null });
   const { stage, event, reason, score } = ended;
-  runSession.tell({ kind: "stage_ended", stage, event, reason, next: after.stage, iteration: before.iteration, score });
-  if (outcome !== null) runSession.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
+  runSession.emit({ kind: "stage_ended", stage, event, reason, next: after.stage, iteration: before.iteration, score });
+  if (outcome !== null) runSession.emit({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
   return outcome;
 }
 
@@ -332,7 +332,7 @@ async function finishRun<S extends object>(
     },
   });
   await sweepSideWorktrees(runSession, { ended: true });
-  runSession.tell({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
+  runSession.emit({ kind: "ended", outcome: outcome.kind, reason: outcome.reason });
   return outcome;
 }
 

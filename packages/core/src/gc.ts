@@ -54,11 +54,11 @@ export async function planGc(
   }
   const plans = planRetention({ subjects, policy, now });
   const all = params.run === undefined;
-  const litter = all ? await findSideWorktreeLitter(adapters, { runs, plans }) : { refs: [], folders: [] };
+  const stale = all ? await findStaleSideWorktrees(adapters, { runs, plans }) : { refs: [], folders: [] };
   return {
     plans,
-    danglingRefs: all ? [...(await danglingRefs(adapters, refs, runs)), ...litter.refs] : [],
-    sideWorktrees: litter.folders,
+    danglingRefs: all ? [...(await danglingRefs(adapters, refs, runs)), ...stale.refs] : [],
+    sideWorktrees: stale.folders,
     usage: usageOf(subjects),
     sweep: await adapters.store.sweep({ dryRun: true }),
   };
@@ -250,7 +250,7 @@ async function isNamed(
   return (await adapters.store.getCheckpoint({ run, sequence })).planes.files?.ref === ref.ref;
 }
 
-interface SideWorktreeLitter {
+interface StaleSideWorktrees {
   readonly refs: readonly string[];
   readonly folders: readonly SideWorktreeInfo[];
 }
@@ -260,26 +260,26 @@ interface SideWorktreeLitter {
  * need all of them: a restore reopens a side worktree, and a user may look for the partial work of a killed call. One day after the end,
  * only commits are kept that a checkpoint of the run or of its forks mentions.
  */
-async function findSideWorktreeLitter(
+async function findStaleSideWorktrees(
   adapters: CoreAdapters,
   params: {
     readonly runs: readonly RunSummary[];
     /** Checkpoints that this gc drops need nothing any more. */
     readonly plans: readonly RetentionPlan[];
   },
-): Promise<SideWorktreeLitter> {
+): Promise<StaleSideWorktrees> {
   const { workspaces, ownsRefs } = adapters;
   if (workspaces === null || !ownsRefs) return { refs: [], folders: [] };
   const [refs, folders] = await Promise.all([workspaces.sideWorktrees.refs(), workspaces.sideWorktrees.list()]);
   const ended = new Map<string, RunSummary>();
   for (const run of params.runs) if (await isOver(adapters, run)) ended.set(run.id, run);
-  const litter: string[] = [];
+  const stale: string[] = [];
   for (const [id, own] of Map.groupBy(refs, ({ run }) => run)) {
     const run = ended.get(id);
     // If a checkpoint cannot be read, its needs are unknown. All refs are kept, and `verify` reports the damage.
-    if (run !== undefined) litter.push(...(await unnamed(adapters, { ...params, run, refs: own }).catch(keepAll)));
+    if (run !== undefined) stale.push(...(await unnamed(adapters, { ...params, run, refs: own }).catch(keepAll)));
   }
-  return { refs: litter, folders: folders.filter(({ run }) => ended.has(run)) };
+  return { refs: stale, folders: folders.filter(({ run }) => ended.has(run)) };
 }
 
 function keepAll(error: unknown): readonly string[] {

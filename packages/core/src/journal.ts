@@ -288,8 +288,8 @@ export function foldSince(params: {
   const commits = new Set<string>();
   for (const { kind, body } of params.entries) {
     if (kind === "step.started" && body["files"] === true) startsFiles = changesFiles = true;
-    const told = kind === "step.finished" ? body["result"] : kind === "effect.settled" ? body["receipt"] : null;
-    for (const commit of commitsIn(told)) commits.add(commit);
+    const value = kind === "step.finished" ? body["result"] : kind === "effect.settled" ? body["receipt"] : null;
+    for (const commit of commitsIn(value)) commits.add(commit);
   }
   const seen = new Set([...commits, ...commitsIn(params.stageAttempt.steps)]);
   return { changesFiles, startsFiles, commits, seen };

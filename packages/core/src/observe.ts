@@ -76,7 +76,7 @@ async function observeProcesses(
     found = commands.findUnmarked(place);
   }
   if (found === null) {
-    const summary = "This system does not tell which processes work in the run's worktree";
+    const summary = "This system does not show which processes work in the run's worktree";
     return [{ kind: "worktree_in_use", summary, expected: [], actual: null }];
   }
   const left = found.filter(isLeft);
@@ -192,7 +192,7 @@ function stepsToRepeat(
 }
 
 /**
- * What a resume does with the files that an interrupted step left half-done; null: it leaves them. After a kill, no record tells the step's
+ * What a resume does with the files that an interrupted step left half-done; null: it leaves them. After a kill, no record distinguishes the step's
  * files from those that the user changed since, so all of them are saved and put back.
  */
 export async function describeHalfDone(adapters: Adapters, run: RunSummary): Promise<string | null> {
@@ -304,11 +304,11 @@ async function observeJournal(store: Store, run: string): Promise<readonly Findi
   const [first, ...more] = damage;
   if (first === undefined) return [];
   const summary = `The journal of run ${run} is damaged: ${first}${more.length === 0 ? "" : ` (and ${more.length} more)`}`;
-  return [{ kind: "journal_damaged", summary, expected: null, actual: damage.slice(0, MOST_TOLD) }];
+  return [{ kind: "journal_damaged", summary, expected: null, actual: damage.slice(0, MOST_NAMED) }];
 }
 
 /** The run keeps the findings that the user accepts, so their size is bounded. */
-const MOST_TOLD = 20;
+const MOST_NAMED = 20;
 
 /** Observes the run's own branch and its base branch on the remote. */
 async function observeRemote(params: {

@@ -68,7 +68,7 @@ export async function prepareRun<S extends object>(params: {
     if (isAnswered(answerFile(runSession, step))) runSession.answered.add(step);
   const { stage, iteration, stageAttempt } = state.position;
   const hasSteps = Object.keys(stageAttempt.steps).length > 0;
-  runSession.tell({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
+  runSession.emit({ kind: "started", stage, iteration, resumed: newest.sequence > 1 || hasSteps });
   for (const note of [unseen, cleared]) if (note !== null) await emitNote(runSession, note);
   await reportToolchain(runSession, newest.planes.toolchain);
   // A run that was begun just now has the files of its first checkpoint.
@@ -116,7 +116,7 @@ async function fallBack(runSession: RunSession, newest: Checkpoint): Promise<voi
   const text = `Went back to ${newest.id}: what is newer cannot be used`;
   const prepare = () => [{ kind: "note", body: { text } } as const];
   await runSession.save({ trigger: "error_recovery", name: text, prepare });
-  runSession.tell({ kind: "note", text });
+  runSession.emit({ kind: "note", text });
 }
 
 /** Whether a waiting run may continue now. A question waits for its answer, a wait for its time, a budget for a higher limit. */
@@ -219,7 +219,7 @@ async function recoverFiles(
     // Without a checkpoint the files were as they should be.
     if (runSession.state.sequence === before) return;
     const saved = runSession.state.sequence - before > 1 ? ` as ${runSession.run.id}@${before + 1}` : "";
-    runSession.tell({
+    runSession.emit({
       kind: "note",
       text: `Put the files back to ${runSession.run.id}@${to}; ${why} is saved${saved}`,
     });
@@ -266,7 +266,7 @@ async function keepEdits(runSession: RunSession): Promise<void> {
     name: "changed from outside",
     prepare: () => [{ kind: "note", body: { text } }],
   });
-  runSession.tell({ kind: "note", text });
+  runSession.emit({ kind: "note", text });
 }
 
 /**

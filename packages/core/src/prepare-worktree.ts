@@ -65,7 +65,7 @@ export async function prepareWorktree(execution: StageExecution, workspace: Work
       signal: halt.signal,
       check: () => halt.check(),
       note: (text, output) => emitNote(runSession, text, output),
-      tell: (event) => runSession.tell(event),
+      emit: (event) => runSession.emit(event),
     };
     // Parallel calls share the worktree, and one set-up at a time is enough for the machine.
     const failure = await execution.busy(() => execution.inTurn(() => setUp(host, workspace, setup)));
@@ -124,7 +124,7 @@ export async function setUpRestored(params: {
         notes.push(text);
         if (output !== undefined) listen(body);
       },
-      tell: (event) => {
+      emit: (event) => {
         if (event.kind === "step_started") listen({ text: `Setting up the worktree: ${setup.commands.join(" && ")}` });
       },
     },
@@ -146,7 +146,7 @@ interface SetupHost {
   /** Throws if the work is to stop. */
   check(): void;
   note(text: string, output?: readonly string[]): Promise<void>;
-  tell(event: Parameters<RunSession["tell"]>[0]): void;
+  emit(event: Parameters<RunSession["emit"]>[0]): void;
 }
 
 const NO_RECORD: SetupRecord = { facts: null, before: [], made: [], copied: {}, reported: [] };
@@ -176,9 +176,9 @@ async function copyFiles(
   const outputs = adapters.outputs(workspace.root);
   const { copied, written, problems } = await copyIgnoredFiles({ from, workspace, outputs, patterns: copy, before });
   if (written.length > 0) await note(`Copied from ${from}: ${written.join(", ")}`);
-  const news = problems.filter((problem) => !reported.includes(problem));
-  for (const problem of news) await note(problem);
-  if (written.length === 0 && news.length === 0) return record;
+  const unreported = problems.filter((problem) => !reported.includes(problem));
+  for (const problem of unreported) await note(problem);
+  if (written.length === 0 && unreported.length === 0) return record;
   const next = { ...(record ?? { ...NO_RECORD, before: listEntries(workspace.root) }), copied, reported: problems };
   writeRecord(file, next);
   return next;
@@ -199,7 +199,7 @@ async function runCommands(
   const kept = { ...(record ?? NO_RECORD), before };
   // Without this record, a process that resumes after a kill would take half-made directories for the repository's own.
   writeRecord(file, { ...kept, facts: null });
-  host.tell({ kind: "step_started", step: STEP, title: "setting up the worktree" });
+  host.emit({ kind: "step_started", step: STEP, title: "setting up the worktree" });
   const untouched = await trackedChanges(host, root);
   for (const command of commands) {
     const failure = await runCommand(host, root, command);
@@ -224,7 +224,7 @@ async function runCommands(
     await host.note(
       `Set-up made ${shown.join(", ")}, which git does not ignore: commits of this run would contain it. Add it to .gitignore.`,
     );
-  host.tell({ kind: "step_finished", step: STEP, replayed: false });
+  host.emit({ kind: "step_finished", step: STEP, replayed: false });
   return null;
 }
 

@@ -19,7 +19,7 @@ type Start =
 
 /**
  * Returns the newest checkpoint, or the newest intact one with findings for the damaged ones. Throws STORE_CORRUPT if no checkpoint is
- * intact: starting anew would silently lose everything.
+ * intact: starting again would silently lose everything.
  */
 export async function findStart(params: {
   readonly adapters: CoreAdapters;
@@ -46,7 +46,7 @@ export async function findStart(params: {
   throw new HoldfastError({
     code: "STORE_CORRUPT",
     message: `None of the ${damaged.length} checkpoints of run ${run} can be used: ${String(newest.actual)}`,
-    hint: "Run `holdfast verify` to see what is damaged. Nothing was changed, and nothing is begun anew.",
+    hint: "Run `holdfast verify` to see what is damaged. Nothing was changed, and nothing is started again.",
     data: { run, checkpoints: damaged.length },
   });
 }

@@ -305,7 +305,7 @@ export interface AskedAt {
 }
 
 /**
- * What clock and forge answered to a stage outside of its steps. A process that resumes a run executes the stage anew, so the answers of
+ * What clock and forge answered to a stage outside of its steps. A process that resumes a run executes the stage again, so the answers of
  * the last process count. Answers of earlier processes died with them.
  */
 export class RecordedAnswers {

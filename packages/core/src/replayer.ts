@@ -257,14 +257,14 @@ export class Replayer implements SessionDriver {
     const asked = requestOf(call, { config, iteration: position.iteration, mask: this.#params.mask });
     const change = recorded === undefined ? NO_RECORD : compareAsked(recorded.asked, asked);
     const entry = recorded?.entry ?? null;
-    if (change !== null && !this.#isBegunAnew(entry ?? 0))
+    if (change !== null && !this.#isRestarted(entry ?? 0))
       this.#ending.diverge(session, { ...change, what: "call", step: call.name, entry });
     this.agents += 1;
   }
 
   #compareEvent({ step, entry, came }: RecordedStep, event: Json): void {
     const change = firstChange(came.kind === "finished" ? came.result : null, event);
-    if (change !== null && !this.#isBegunAnew(entry))
+    if (change !== null && !this.#isRestarted(entry))
       this.#ending.diverge(this.#session, { ...change, what: "event", step, entry });
   }
 
@@ -330,7 +330,7 @@ export class Replayer implements SessionDriver {
   }
 
   /** Another process executed the stage again after this entry. What that process computed outside of steps may differ. */
-  #isBegunAnew(entry: number): boolean {
+  #isRestarted(entry: number): boolean {
     return lastResumed(this.#recording, this.#stageAttempt) > entry;
   }
 

@@ -166,7 +166,7 @@ export async function revertUnexpectedFiles(runSession: RunSession): Promise<voi
     // The note is in the commit that ends the restore, so a kill after it does not lose the note.
     const finish = () => [{ kind: "note", body: { text: `${text}, and undone` } } as const];
     await restoreRunFiles(runSession, { to: settled.sequence, trigger: "error_recovery", why: changedBy(who), finish });
-    runSession.tell({ kind: "note", text: `${text}, and undone` });
+    runSession.emit({ kind: "note", text: `${text}, and undone` });
   } catch (error) {
     // Another process keeps writing there and the restore has not begun. Paid work must not be repeated for that; the next check tries
     // again.
@@ -356,7 +356,7 @@ function parseStarted(body: JsonObject, run: string): NonNullable<RepairedPlace[
   if (of === undefined) {
     throw new HoldfastError({
       code: "STORE_CORRUPT",
-      message: `The journal of run ${run} tells of a restore of ${JSON.stringify(target)}, which is no checkpoint`,
+      message: `The journal of run ${run} names a restore of ${JSON.stringify(target)}, which is not a checkpoint`,
       hint: "Run `holdfast verify` to see what is damaged.",
     });
   }

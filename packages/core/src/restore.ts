@@ -93,7 +93,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
   const { adapters, plan, saver, lease, workspace } = params;
   const log = new RestoreLog();
   const target = await log.during("integrity", () => adapters.store.getCheckpoint(plan.target));
-  log.tell("integrity", "done", `${target.id} is whole`);
+  log.report("integrity", "done", `${target.id} is whole`);
   const newest = await saver.newest();
   if (newest === undefined) throw noFiles(target);
   const { only, paths } = plan;
@@ -104,7 +104,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
   if (plan.files === null || workspace === undefined) {
     const why =
       only === null ? "it holds none, or there is no worktree to put them in" : `only the ${only} was asked for`;
-    log.tell("files", "skipped", why);
+    log.report("files", "skipped", why);
     const { undo, checkpoint } = await log.during("values", () =>
       commitWithoutFiles({ work: params, newest: newest.planes, resumed, started }),
     );
@@ -119,7 +119,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
   if (paths !== null) forgetResults(adapters, plan.run, newest.planes.position);
   const back = { adapters, saver, lease, workspace, undo, changes: files.changes };
   const done = await log.during("files", () => orUndoRestore(back, () => workspace.applyRestore(files)));
-  log.tell("files", "done", `${done.written} written, ${done.removed} removed; what was there is ${undo.id}`);
+  log.report("files", "done", `${done.written} written, ${done.removed} removed; what was there is ${undo.id}`);
   const after = await log.during("verify", () =>
     orUndoRestore(back, async () => {
       const snapshot = await saver.snapshot(workspace, `restore of ${target.id}`);
@@ -202,15 +202,15 @@ async function report(params: {
   const { adapters, plan } = work;
   const limit = `only ${plan.only === null ? "these paths were" : `the ${plan.only} ${plan.only === "files" ? "were" : "was"}`} asked for`;
   if (movesPosition(plan))
-    log.tell("values", "done", `position and values are those of ${target.id}; what was spent stays spent`);
-  else log.tell("values", "skipped", limit);
+    log.report("values", "done", `position and values are those of ${target.id}; what was spent stays spent`);
+  else log.report("values", "skipped", limit);
   const { conversation } = target.planes;
   if (plan.only === "conversation" || (plan.only === null && plan.paths === null))
-    tellConversation(log, conversation, conversation === null ? null : await agentOf(adapters, conversation.agent));
-  else log.tell("conversation", "skipped", limit);
+    reportConversation(log, conversation, conversation === null ? null : await agentOf(adapters, conversation.agent));
+  else log.report("conversation", "skipped", limit);
   const saved = await log.during("verify", () => adapters.store.getCheckpoint(checkpoint));
-  log.tell("verify", "done", `${saved.id} was read back, and the files are as it has them`);
-  log.tell(
+  log.report("verify", "done", `${saved.id} was read back, and the files are as it has them`);
+  log.report(
     "resume",
     "done",
     movesPosition(plan) ? await describePosition(adapters, saved) : "the run stands where it stood",
@@ -287,7 +287,7 @@ export function rejectBlocked(plan: RunRestorePlan): void {
   if (paths.length === 0) return;
   const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
   const log = new RestoreLog();
-  log.tell("integrity", "done", `${plan.target.id} is whole`);
+  log.report("integrity", "done", `${plan.target.id} is whole`);
   const error = new HoldfastError({
     code: "RESTORE_REFUSED",
     message: `Restoring ${plan.target.id} is not possible: ${paths[0] ?? ""}${more} is a git repository of its own, or a file that no checkpoint holds`,
@@ -352,7 +352,7 @@ function isStep(value: unknown): value is RestoreStep {
 export class RestoreLog {
   readonly #steps: RestoreStep[] = [];
 
-  tell(step: RestoreStepName, outcome: "done" | "skipped" | "handed_over", text: string): void {
+  report(step: RestoreStepName, outcome: "done" | "skipped" | "handed_over", text: string): void {
     this.#steps.push({ step, outcome, text });
   }
 
@@ -446,35 +446,35 @@ async function takeBack({ adapters, saver, lease, workspace, undo, changes }: Ta
  * Reports how the next call will restore the conversation, because only that call rewinds the session. It reports also what cannot be
  * restored, because an agent that remembers less works differently.
  */
-function tellConversation(
+function reportConversation(
   log: RestoreLog,
   kept: ConversationPlane | null,
   agent: Pick<Agent, "name" | "capabilities" | "sessions"> | null,
 ): void {
   if (kept === null) {
-    log.tell("conversation", "skipped", "there is none in it");
+    log.report("conversation", "skipped", "there is none in it");
     return;
   }
   const { session, lastMessage } = kept;
   if (session === null) {
-    log.tell("conversation", "handed_over", handedOver(kept.agent, "the checkpoint holds no session"));
+    log.report("conversation", "handed_over", handedOver(kept.agent, "the checkpoint holds no session"));
     return;
   }
   if (agent === null) {
-    log.tell("conversation", "done", `the next call goes back to session ${session} as far as ${kept.agent} can`);
+    log.report("conversation", "done", `the next call goes back to session ${session} as far as ${kept.agent} can`);
     return;
   }
   const plan = planSession({ agent, kept: { ...kept, rewound: "restore" }, session, there: lastMessage ?? "" });
   switch (plan.kind) {
     case "go_on":
     case "put_back":
-      log.tell("conversation", "done", `the next call puts session ${session} of ${kept.agent} back as it was then`);
+      log.report("conversation", "done", `the next call puts session ${session} of ${kept.agent} back as it was then`);
       return;
     case "fork":
-      log.tell("conversation", "done", `the next call continues from message ${plan.at}, in a new session`);
+      log.report("conversation", "done", `the next call continues from message ${plan.at}, in a new session`);
       return;
     case "hand_over":
-      log.tell("conversation", "handed_over", handedOver(kept.agent, plan.why));
+      log.report("conversation", "handed_over", handedOver(kept.agent, plan.why));
   }
 }
 

@@ -111,7 +111,7 @@ export function planResume(params: {
 }): ResumePlan {
   const { run, state, from } = params;
   if (from === null) {
-    return { kind: "nothing", why: `Run ${run} has no checkpoint`, hint: "Start it anew with `holdfast run`." };
+    return { kind: "nothing", why: `Run ${run} has no checkpoint`, hint: "Start it again with `holdfast run`." };
   }
   const reopens = isEnded(state) && params.force && from.kind === "chosen";
   if (state.kind === "done" && !reopens) {
@@ -157,7 +157,7 @@ function decide(params: {
       const back = kinds.includes("files_changed")
         ? " `files_changed=put_back` saves the files and puts them back."
         : "";
-      const hint = `Look at what changed, then go on with \`holdfast resume ${run} ${flags}\`.${back}`;
+      const hint = `Look at what changed, then continue with \`holdfast resume ${run} ${flags}\`.${back}`;
       // This is safe whatever the answer is, and at the time of the answer it may be too late.
       const safe = actionsFor(judgements.map((one) => ({ ...one, decision: "by_policy" })));
       return { kind: "ask", judgements, actions: safe.filter((action) => action.kind === "keep_tips"), why, hint };
@@ -311,7 +311,7 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
       "The run continues with its own commits; its next push replaces the ones that it has seen on the remote.",
     ),
   ],
-  remote_branch_missing: (finding) => [remember(finding, "The branch is pushed again when the run comes to it.")],
+  remote_branch_missing: (finding) => [remember(finding, "The run pushes the branch again when it needs it.")],
   worktree_missing: () => [
     { kind: "recreate_worktree", why: "The worktree is made again with the files of the newest checkpoint." },
   ],
@@ -339,12 +339,16 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   workflow_changed: () => [takeSettings("The run continues with the current definition of the workflow.")],
   model_changed: () => [takeSettings("The run continues with the agent and model that are set now.")],
   tools_changed: () => [takeSettings("The run continues with the tools that are set now.")],
-  effect_in_flight: () => [goOn("It is looked up where it happens before anything is done again.")],
+  effect_in_flight: () => [continueAnyway("It is looked up where it happens before anything is done again.")],
   restore_unfinished: () => [{ kind: "finish_restore", why: "The restore that did not finish is finished first." }],
   process_left: (finding) => [remember(finding, "The run continues beside the process, which is not ended.")],
-  worktree_in_use: () => [goOn("These processes are not ended.")],
-  forge_unreachable: () => [goOn("The run continues without knowing whether the issue or the pull request changed.")],
-  remote_unreachable: () => [goOn("The remote is asked again before a push, which carries what it expects there.")],
+  worktree_in_use: () => [continueAnyway("These processes are not ended.")],
+  forge_unreachable: () => [
+    continueAnyway("The run continues without knowing whether the issue or the pull request changed."),
+  ],
+  remote_unreachable: () => [
+    continueAnyway("The remote is asked again before a push, which carries what it expects there."),
+  ],
 };
 
 function remember(finding: Finding, why: string): ResumeAction {
@@ -359,7 +363,7 @@ function takeSettings(why: string): ResumeAction {
   return { kind: "take_settings", why };
 }
 
-function goOn(why: string): ResumeAction {
+function continueAnyway(why: string): ResumeAction {
   return { kind: "go_on", why };
 }
 
@@ -456,7 +460,7 @@ export function acceptFindings(params: {
 function adopt(planes: Planes, action: ResumeAction, current: Setting): Planes {
   switch (action.kind) {
     case "take_issue":
-      return tell(changeIssue(planes, action.change), action.feedback);
+      return addFeedback(changeIssue(planes, action.change), action.feedback);
     case "move_stage":
       return { ...planes, position: movedTo(planes.position, action) };
     case "change_values":
@@ -498,10 +502,10 @@ function changeIssue(planes: Planes, change: IssueChange): Planes {
 }
 
 /** Earlier feedback that no prompt has used yet comes first. */
-function tell(planes: Planes, text: string): Planes {
+function addFeedback(planes: Planes, text: string): Planes {
   const { feedback } = planes.position;
-  const news = `${ISSUE_NEWS}\n${text}`;
-  const both = feedback === null || feedback === "" ? news : `${feedback}\n\n${news}`;
+  const notice = `${ISSUE_NEWS}\n${text}`;
+  const both = feedback === null || feedback === "" ? notice : `${feedback}\n\n${notice}`;
   return { ...planes, position: { ...planes.position, feedback: both } };
 }
 

@@ -144,7 +144,7 @@ const DAY = 86_400_000;
  * Decides what to keep and what to drop, and why. It never drops a run's newest checkpoint, the newest that it can resume from, the best
  * scored, tagged ones and pinned ones. The order is by sequence; time only decides age. A wrong clock never drops more than a right one
  * would. A checkpoint from the future has no age. A checkpoint with an earlier time than one before it was taken after the clock was set
- * back. Its time is not trusted, and age does not drop it. The checkpoint that proves this (its `witness`) is kept as long. (A clock that
+ * back. Its time is not trusted, and age does not drop it. The checkpoint that proves this (its `proof`) is kept as long. (A clock that
  * was slow from the first checkpoint on leaves no such proof.) Planning again after the plan was applied drops nothing more.
  */
 export function planRetention(params: {
@@ -168,10 +168,10 @@ interface Judged {
   /** Milliseconds since the epoch; it never decreases along the run. It only orders what goes first when the store is too large. */
   readonly time: number;
   /** The checkpoint that proves a clock error. Set when age would drop this checkpoint if its own time were trusted. */
-  readonly witness: Judged | null;
+  readonly proof: Judged | null;
   fate: Fate;
-  /** How many kept checkpoints have this one as their witness. */
-  leaners: number;
+  /** How many kept checkpoints have this one as their proof. */
+  dependents: number;
 }
 
 type Fate =
@@ -209,10 +209,10 @@ function judge(params: {
             age: believed ? now - own : 0,
           }))
         : { kind: "protected", why };
-    const leans = !believed && fate.kind === "kept" && fate.agedBy !== null && now - own > fate.agedBy;
-    const witness: Judged | null = leans ? youngest : null;
-    if (witness !== null) witness.leaners += 1;
-    const current: Judged = { checkpoint, time: Math.max(own, youngest?.time ?? own), witness, fate, leaners: 0 };
+    const needsProof = !believed && fate.kind === "kept" && fate.agedBy !== null && now - own > fate.agedBy;
+    const proof: Judged | null = needsProof ? youngest : null;
+    if (proof !== null) proof.dependents += 1;
+    const current: Judged = { checkpoint, time: Math.max(own, youngest?.time ?? own), proof, fate, dependents: 0 };
     if (believed) youngest = current;
     judged.push(current);
   }
@@ -314,27 +314,27 @@ function applyByteBudget(judged: readonly Judged[], maxBytes: number | null): vo
   const staying = judged.filter((one) => !goes(one));
   let total = staying.reduce((sum, one) => sum + one.checkpoint.size.added, 0);
   const drop = (one: Judged): void => {
-    if (total <= maxBytes || one.fate.kind !== "kept" || one.leaners > 0 || one.checkpoint.size.added === 0) return;
+    if (total <= maxBytes || one.fate.kind !== "kept" || one.dependents > 0 || one.checkpoint.size.added === 0) return;
     one.fate = { kind: "dropped", why: `the store is over its ${maxBytes} bytes and this is the oldest that may go` };
     total -= one.checkpoint.size.added;
-    const { witness } = one;
-    if (witness === null) return;
-    witness.leaners -= 1;
-    if (goes(witness)) total -= witness.checkpoint.size.added;
-    else drop(witness);
+    const { proof } = one;
+    if (proof === null) return;
+    proof.dependents -= 1;
+    if (goes(proof)) total -= proof.checkpoint.size.added;
+    else drop(proof);
   };
   for (const one of staying.toSorted(byTime)) drop(one);
 }
 
 function goes(one: Judged): boolean {
-  return one.fate.kind === "dropped" && one.leaners === 0;
+  return one.fate.kind === "dropped" && one.dependents === 0;
 }
 
 function decide(one: Judged): RetentionDecision {
   const { sequence, size } = one.checkpoint;
   if (goes(one)) return { action: "drop", sequence, why: one.fate.why, bytes: size.added };
   const reasons = one.fate.kind === "dropped" ? [] : [one.fate.why];
-  if (one.leaners > 0) reasons.push("it shows that the clock was set back before a later one");
+  if (one.dependents > 0) reasons.push("it shows that the clock was set back before a later one");
   return { action: "keep", sequence, why: reasons.join("; ") };
 }
 

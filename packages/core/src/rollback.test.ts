@@ -97,7 +97,7 @@ test("a run that ended for an external cause is rolled back to before its end, w
   expect(chooseRollback(some, NEVER)).toMatchObject({
     kind: "back",
     chosen: 2,
-    why: "it is the newest that the run can go on from, with the files as they are",
+    why: "it is the newest that the run can continue from, with the files as they are",
     rejected: [{ sequence: 3, kind: "ended" }, { sequence: 1 }],
   });
 });

@@ -158,7 +158,7 @@ function whyThis(cause: Cause, chosen: RollbackCandidate, newestFirst: readonly 
     case "outside":
     case "flaky":
     case "unknown":
-      return `it is the newest that the run can go on from${sameFiles ? ", with the files as they are" : ""}`;
+      return `it is the newest that the run can continue from${sameFiles ? ", with the files as they are" : ""}`;
   }
 }
 
@@ -319,7 +319,7 @@ export function findCause(facts: RollbackFacts): Cause {
   const [first] = flaky;
   if (first !== undefined)
     return plain("flaky", `${first.name} passed ${first.passed} and failed ${first.failed} times on the same files`);
-  if (trouble.kind === "none") return plain("none", "Nothing in the journal tells of a failure");
+  if (trouble.kind === "none") return plain("none", "Nothing in the journal shows a failure");
   return findDeletion(line, trouble.reason) ?? plain("unknown", trouble.reason);
 }
 

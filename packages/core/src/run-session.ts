@@ -214,10 +214,10 @@ export class RunSession {
     return this.#listen !== undefined;
   }
 
-  tell(news: News): void {
+  emit(event: EmittedEvent): void {
     if (this.#listen === undefined) return;
     try {
-      this.#listen({ ...news, run: this.run.id, at: this.isoNow() });
+      this.#listen({ ...event, run: this.run.id, at: this.isoNow() });
     } catch {
       // A defect of a front end does not stop the run.
     }
@@ -265,7 +265,7 @@ export class RunSession {
     this.#fellBack = false;
     this.#saved = { entry: committed.entry, at: performance.now() };
     await this.#confirm(committed);
-    if (this.listening) this.tell({ kind: "checkpoint", checkpoint: committed.checkpoint });
+    if (this.listening) this.emit({ kind: "checkpoint", checkpoint: committed.checkpoint });
     return committed.checkpoint;
   }
 
@@ -308,7 +308,7 @@ export class RunSession {
     for (const resource of nearLimit(budget)) {
       if (this.#budgetReported.has(resource)) continue;
       this.#budgetReported.add(resource);
-      this.tell({ kind: "budget", text: `80 % of the budget: ${usedText(budget, resource)}` });
+      this.emit({ kind: "budget", text: `80 % of the budget: ${usedText(budget, resource)}` });
     }
   }
 
@@ -376,14 +376,14 @@ function comparable({ effects, settled: _settled, ...rest }: RunState): ReturnTy
 }
 
 type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
-type News = Without<ProgressEvent, "run" | "at">;
+type EmittedEvent = Without<ProgressEvent, "run" | "at">;
 
 /** Writes a note to the journal and emits it to the listener. */
 /** `output`: the last lines of a command that the note is about. */
 export async function emitNote(runSession: RunSession, text: string, output?: readonly string[]): Promise<void> {
   const body = output === undefined ? { text } : { text, output };
   await runSession.append({ kind: "note", body });
-  runSession.tell({ kind: "note", ...body });
+  runSession.emit({ kind: "note", ...body });
 }
 
 export interface LoadedRun extends LoadedState {

@@ -44,7 +44,7 @@ export async function openSideWorktree(execution: StageExecution, name: string):
     execution.sideWorktrees.set(name, { name, base, commit, isKept: kept !== undefined, busy: null });
     const make = (): Promise<Workspace> => execution.inTurn(() => sideWorktrees.place({ ...place, base, commit }));
     const root = isOpen ? (kept ?? (await make())).root : sideWorktrees.rootOf(place);
-    runSession.tell({ kind: "step_finished", step: name, replayed: known !== undefined });
+    runSession.emit({ kind: "step_finished", step: name, replayed: known !== undefined });
     return { name, root, base, skipped };
   });
 
@@ -114,7 +114,7 @@ async function removeFolder(execution: StageExecution, open: OpenSideWorktree): 
   try {
     await execution.inTurn(() => requireSideWorktrees(runSession, name).remove(params));
   } catch (error) {
-    runSession.tell({ kind: "note", text: `The side worktree ${name} could not be removed yet: ${reasonOf(error)}` });
+    runSession.emit({ kind: "note", text: `The side worktree ${name} could not be removed yet: ${reasonOf(error)}` });
   }
 }
 
@@ -170,7 +170,7 @@ export async function sweepSideWorktrees(runSession: RunSession, params: { reado
     for (const { run, key } of await workspaces.sideWorktrees.list(runSession.run.id))
       if (!kept.has(key)) await workspaces.sideWorktrees.remove({ run, key });
   } catch (error) {
-    runSession.tell({
+    runSession.emit({
       kind: "note",
       text: `Side worktrees of ${runSession.run.id} could not be removed yet: ${reasonOf(error)}`,
     });
@@ -191,7 +191,7 @@ export async function mergeSideWorktree(
   const known = execution.claim(name);
   return await execution.busy(async () => {
     const merged = known === undefined ? await execution.inTurn(merge) : parseMerged(known);
-    if (known !== undefined) runSession.tell({ kind: "step_finished", step: name, replayed: true });
+    if (known !== undefined) runSession.emit({ kind: "step_finished", step: name, replayed: true });
     if (merged.kind === "merged") await removeFolder(execution, open);
     return merged;
   });
@@ -217,7 +217,7 @@ export async function mergeSideWorktree(
     execution.open();
     const result = recordOf(merged, sideWorktree.name);
     await runSession.append(execution.finished(name, { result, spent: null }));
-    runSession.tell({ kind: "step_finished", step: name, replayed: false });
+    runSession.emit({ kind: "step_finished", step: name, replayed: false });
     return merged;
   }
 
@@ -240,7 +240,7 @@ export async function mergeSideWorktree(
       prepare: () => [execution.finished(name, { result, spent: null })],
       change: (planes, { sequence }) => rebaseRunning(planes, sequence),
     });
-    runSession.tell({ kind: "step_finished", step: name, replayed: false });
+    runSession.emit({ kind: "step_finished", step: name, replayed: false });
     return merged;
   }
 }

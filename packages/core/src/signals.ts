@@ -35,7 +35,7 @@ export function watchSignals(runSession: RunSession, epoch: number): SignalWatch
     causes.set(stopped, signal);
     if (signal.now) runSession.halt.stop(stopped);
     else {
-      runSession.tell({ kind: "note", text: `${signal.by} asks for a ${signal.kind}: at the next safe point` });
+      runSession.emit({ kind: "note", text: `${signal.by} asks for a ${signal.kind}: at the next safe point` });
       runSession.halt.wish(stopped);
     }
   }
@@ -48,7 +48,7 @@ export function watchSignals(runSession: RunSession, epoch: number): SignalWatch
     if (requests.length > 0)
       answering ??= answerAll(runSession, requests, epoch)
         .catch((error: unknown) => {
-          runSession.tell({ kind: "note", text: `A requested checkpoint failed: ${reasonOf(error)}` });
+          runSession.emit({ kind: "note", text: `A requested checkpoint failed: ${reasonOf(error)}` });
         })
         .finally(() => {
           answering = undefined;
@@ -58,7 +58,7 @@ export function watchSignals(runSession: RunSession, epoch: number): SignalWatch
   function pollOnce(): void {
     polling ??= poll()
       .catch((error: unknown) => {
-        if (!failed) runSession.tell({ kind: "note", text: `Signals cannot be read: ${reasonOf(error)}` });
+        if (!failed) runSession.emit({ kind: "note", text: `Signals cannot be read: ${reasonOf(error)}` });
         failed = true;
       })
       .finally(() => {
@@ -144,11 +144,11 @@ export async function stopCleanly(runSession: RunSession, { outcome, saved }: St
       break;
     case "aborted":
       await saveStopped(runSession, { trigger: "interrupt", why: "aborted", entries: [entryOf(outcome)] });
-      runSession.tell({ kind: "ended", outcome: "aborted", reason: outcome.reason });
+      runSession.emit({ kind: "ended", outcome: "aborted", reason: outcome.reason });
       break;
     case "paused":
       await saveStopped(runSession, { trigger: "session_end", why: "paused", entries: [entryOf(outcome)] });
-      runSession.tell(outcome);
+      runSession.emit(outcome);
       break;
     case "waiting":
       await saveStopped(runSession, {
@@ -156,7 +156,7 @@ export async function stopCleanly(runSession: RunSession, { outcome, saved }: St
         why: "the session ended",
         entries: [waitingEntry(outcome)],
       });
-      runSession.tell(outcome);
+      runSession.emit(outcome);
   }
   return outcome;
 }
@@ -358,7 +358,7 @@ export function saveOnTimer(runSession: RunSession): AsyncDisposable {
     const unsaved = runSession.unsavedFor;
     if (saving !== undefined || unsaved === null || unsaved < checkpointEveryMs || !mayAsk(runSession)) return;
     saving = saveFromOutside(runSession, { trigger: "timer" })
-      .catch((error: unknown) => runSession.tell({ kind: "note", text: `A checkpoint failed: ${reasonOf(error)}` }))
+      .catch((error: unknown) => runSession.emit({ kind: "note", text: `A checkpoint failed: ${reasonOf(error)}` }))
       .finally(() => {
         saving = undefined;
       });

@@ -39,7 +39,7 @@ export class Recorder<S extends object> {
     const { runSession } = execution;
     const known = execution.claim(name);
     if (known !== undefined) {
-      if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: true });
+      if (runSession.listening) runSession.emit({ kind: "step_finished", step: name, replayed: true });
       return known;
     }
     return await execution.busy(async () => {
@@ -54,7 +54,7 @@ export class Recorder<S extends object> {
         throw error;
       }
       await written;
-      if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: false });
+      if (runSession.listening) runSession.emit({ kind: "step_finished", step: name, replayed: false });
       return event;
     });
   }
@@ -108,7 +108,7 @@ export function stageGraph(execution: StageExecution): StageGraph {
     const events = [...given, ...chosen];
     const entries = [...(events.length === 0 ? [] : [movedEntry(events, runSession.attempt.number)]), ...params.also];
     if (entries.length > 0) await execution.busy(() => runSession.append(...entries));
-    if (runSession.listening && events.length > 0) runSession.tell({ kind: "graph_moved", events });
+    if (runSession.listening && events.length > 0) runSession.emit({ kind: "graph_moved", events });
     return chosen;
   }
 

@@ -101,7 +101,7 @@ async function endWork(runSession: RunSession, working: Promise<void>): Promise<
     const unseen = await adapters.commands
       .endMarked(mark)
       .then(unseenText, (error: unknown) => `Processes of the run may be left: ${reasonOf(error)}`);
-    if (unseen !== null) runSession.tell({ kind: "note", text: unseen });
+    if (unseen !== null) runSession.emit({ kind: "note", text: unseen });
   };
   await end(`${runMark(adapters, run.id)}/${runSession.attempt.number}`);
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -311,7 +311,7 @@ async function restoreFiles(
         return [execution.finished(name, { result, spent: null })];
       },
     });
-    runSession.tell({ kind: "step_finished", step: name, replayed: false });
+    runSession.emit({ kind: "step_finished", step: name, replayed: false });
     return result;
   });
 }

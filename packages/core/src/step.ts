@@ -209,7 +209,7 @@ export async function runStep(
   const known = execution.claim(name);
   if (known !== undefined) {
     if (runSession.listening)
-      runSession.tell({ kind: "step_finished", step: name, replayed: true, ...titled(options) });
+      runSession.emit({ kind: "step_finished", step: name, replayed: true, ...titled(options) });
     return known;
   }
   execution.enter();
@@ -218,7 +218,7 @@ export async function runStep(
       await saveBefore(runSession, { trigger: "before_risky", name: options.risk, entries: () => [] });
     if (options?.changesFiles === true)
       return await runFileStep(execution, name, { work, artifacts: options.artifacts ?? [], ...titled(options) });
-    if (runSession.listening) runSession.tell({ kind: "step_started", step: name, ...titled(options) });
+    if (runSession.listening) runSession.emit({ kind: "step_started", step: name, ...titled(options) });
     let result: Json;
     try {
       result = capture(await work(scopeOf(execution, name)));
@@ -227,7 +227,7 @@ export async function runStep(
     }
     execution.open();
     await runSession.append(execution.finished(name, { result, spent: null }));
-    if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: false });
+    if (runSession.listening) runSession.emit({ kind: "step_finished", step: name, replayed: false });
     return result;
   } finally {
     execution.leave();
@@ -254,7 +254,7 @@ async function runFileStep(
     prepare: () => [execution.finished(name, { result, spent: null })],
     change: (planes, { sequence }) => rebaseRunning(planes, sequence),
   });
-  if (runSession.listening) runSession.tell({ kind: "step_finished", step: name, replayed: false });
+  if (runSession.listening) runSession.emit({ kind: "step_finished", step: name, replayed: false });
   return result;
 }
 
@@ -279,7 +279,7 @@ export async function beginStep(
   const body: StepStarted = { stageAttempt: runSession.attempt.number, step: name, ...params };
   if (params.files) runSession.fileSteps += 1;
   await runSession.append({ kind: "step.started", body });
-  if (runSession.listening) runSession.tell({ kind: "step_started", step: name, ...titled({ title }) });
+  if (runSession.listening) runSession.emit({ kind: "step_started", step: name, ...titled({ title }) });
 }
 
 /** The member of an event that says what a step does. Absent if the step has no title. */
@@ -303,7 +303,7 @@ export async function failStep(execution: StageExecution, name: string, error: u
     await runSession.append(...finish());
   }
   execution.unclaim(name);
-  if (runSession.listening) runSession.tell({ kind: "step_failed", step: name, reason, retryAt: null });
+  if (runSession.listening) runSession.emit({ kind: "step_failed", step: name, reason, retryAt: null });
   return error;
 }
 

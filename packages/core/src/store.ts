@@ -444,7 +444,7 @@ export function leaseLost(params: {
   return new HoldfastError({
     code: "LEASE_LOST",
     message: `The lease on ${params.run} with epoch ${params.epoch} is not valid any more: ${why}`,
-    hint: "Nothing was written. Take the lease again and replay the journal before going on.",
+    hint: "Nothing was written. Take the lease again and replay the journal before you continue.",
     data: { run: params.run, epoch: params.epoch, current },
   });
 }
@@ -512,7 +512,7 @@ export function runNotStarted(run: string): HoldfastError {
   return new HoldfastError({
     code: "NOTHING_TO_RESUME",
     message: `Run ${run} has not begun: it has no checkpoint`,
-    hint: `Start it anew with \`holdfast run\` and the same words, or end it: \`holdfast stop ${run} --now\`.`,
+    hint: `Start it again with \`holdfast run\` and the same words, or end it: \`holdfast stop ${run} --now\`.`,
     data: { run },
   });
 }

@@ -42,7 +42,7 @@ export async function startWaiting(
   );
   const { for: what, reason, until } = waiting;
   const outcome = { kind: "waiting", for: what, reason, until } as const;
-  runSession.tell(outcome);
+  runSession.emit(outcome);
   const stopped = new Stopped(outcome, { saved: true });
   runSession.halt.stop(stopped);
   throw stopped;

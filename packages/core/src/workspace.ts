@@ -501,7 +501,7 @@ export function neededSideWorktree(steps: Iterable<readonly [string, Json]>): Re
 }
 
 /**
- * After a rewind or fork, calls in side worktrees that were in flight begin anew. Their sessions remember work that no files have any more,
+ * After a rewind or fork, calls in side worktrees that were in flight begin again. Their sessions remember work that no files have any more,
  * and the side worktree is recreated.
  */
 export function forgetSideWorktreeCalls(stageAttempt: StageAttempt): StageAttempt {

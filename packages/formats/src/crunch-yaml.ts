@@ -167,7 +167,7 @@ function readHoldfastMember(document: JsonObject): HoldfastMember | "damaged" | 
 
 /**
  * Decodes a document that Holdfast wrote. Its own member has everything the run needs. If another tool has changed the
- * phase or the graph since, the change counts. The other members are derived and written anew.
+ * phase or the graph since, the change counts. The other members are derived and written again.
  */
 function livePlanes(params: {
   readonly base: Planes;
@@ -297,7 +297,7 @@ const LOSSY = new TextDecoder();
 
 export type CrunchEncoding = "yaml" | "json";
 
-/** Encodes into the original crunch document if there is one: only changes are written anew. */
+/** Encodes into the original crunch document if there is one: only changes are written. */
 export function encodeCrunch(checkpoint: ExternalCheckpoint, encoding: CrunchEncoding = "yaml"): Encoded {
   const { document, losses } = documentOf(checkpoint);
   const id = String(document["checkpoint_id"]);

@@ -111,7 +111,7 @@ describe("changes since a commit, compared with the current files", () => {
     expect(await branch.lookUpRemote("main")).toEqual({ kind: "known", commit: from });
     bare.git("branch", "trunk", "main");
     bare.git("symbolic-ref", "HEAD", "refs/heads/trunk");
-    // As last fetched; a branch that was opened anew asks the remote.
+    // As last fetched; a branch that was opened again asks the remote.
     expect(await branch.defaultBranch()).toBe("main");
     expect(await (await scene.reopen()).defaultBranch()).toBe("trunk");
     await branch.fetch();

@@ -108,7 +108,7 @@ function collision(one: RawPath, other: RawPath): HoldfastError {
   return new HoldfastError({
     code: "RESTORE_REFUSED",
     message: `${names.join(" and ")} are one name on this file system, and the snapshot has different files there`,
-    hint: "Restore it on a file system that tells them apart, or restore other paths only; nothing was changed.",
+    hint: "Restore it on a file system that distinguishes them, or restore other paths only; nothing was changed.",
     data: { names },
   });
 }
@@ -124,7 +124,7 @@ export async function listEntries({ objects }: Repository, tree: string): Promis
   });
 }
 
-/** Tells directories that the tree spells in several ways. One directory on disk cannot have them all. */
+/** Reports directories that the tree spells in several ways. One directory on disk cannot have them all. */
 export function findAmbiguousFolders(entries: readonly NamedEntry[]): (folder: RawPath) => boolean {
   const spellings = new Map<string, Set<RawPath>>();
   const known = new Set<RawPath>();

@@ -1,4 +1,4 @@
-// Names that a file system does not tell apart: how it compares them, and how to change their spelling.
+// Names that a file system does not distinguish: how it compares them, and how to change their spelling.
 
 import { randomBytes } from "node:crypto";
 import { type BigIntStats, lstatSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -164,7 +164,7 @@ interface Rename extends Respelling {
 export interface WantedSpelling {
   readonly files: readonly RawPath[];
   readonly folders: readonly RawPath[];
-  /** Tells which directories keep their spelling, because the target has several for them. */
+  /** Names the directories that keep their spelling, because the target has several for them. */
   readonly isAmbiguous: (folder: RawPath) => boolean;
 }
 

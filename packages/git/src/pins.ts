@@ -177,7 +177,7 @@ export async function findUnpinned(repository: Repository, commits: readonly str
 }
 
 /**
- * Counts what neither a branch, tag or remote nor the HEADs of the snapshots have. 0 when git cannot tell, for example
+ * Counts what neither a branch, tag or remote nor the HEADs of the snapshots have. 0 when git cannot count, for example
  * because an object is damaged.
  */
 export async function pinnedBytes(repository: Repository, run?: string): Promise<number> {

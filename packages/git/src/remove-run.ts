@@ -84,16 +84,16 @@ export async function removeRun(
 
 /** Throws CONFLICT if `found` has a loss that `expected` does not name. */
 function refuseNewLosses(run: string, expected: RunLosses, found: Partial<RunLosses>): void {
-  const news = (["files", "ignored", "detached"] as const).flatMap((kind) =>
+  const unexpected = (["files", "ignored", "detached"] as const).flatMap((kind) =>
     (found[kind] ?? []).filter((one) => !expected[kind].includes(one)),
   );
   const operation = found.operation ?? null;
-  if (news.length === 0 && (operation === null || operation === expected.operation)) return;
+  if (unexpected.length === 0 && (operation === null || operation === expected.operation)) return;
   throw new HoldfastError({
     code: "CONFLICT",
-    message: `The worktree of ${run} changed while the run was removed: ${news.slice(0, 3).join(", ") || operation}`,
+    message: `The worktree of ${run} changed while the run was removed: ${unexpected.slice(0, 3).join(", ") || operation}`,
     hint: "Check what changed there, then run the command again.",
-    data: { run, found: news.slice(0, MAX_NAMED), operation },
+    data: { run, found: unexpected.slice(0, MAX_NAMED), operation },
   });
 }
 

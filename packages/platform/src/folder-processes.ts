@@ -17,7 +17,7 @@ export interface FolderProcess {
   readonly orphan: boolean;
 }
 
-/** Those of this user. null: the system does not tell. */
+/** Those of this user. null: the system does not report them. */
 export function readFolderProcesses(folder: string): readonly FolderProcess[] | null {
   const root = realPath(folder);
   if (root === null) return [];

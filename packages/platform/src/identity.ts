@@ -143,7 +143,7 @@ function bootOf(): string | null {
   }
 }
 
-/** Identifies the boot of the kernel; null if the system does not tell. */
+/** Identifies the boot of the kernel; null if the system does not report it. */
 export function ownBootId(): string | null {
   const { boot } = processIdentity();
   return boot === null ? null : bootId(boot);

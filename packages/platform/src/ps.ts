@@ -39,7 +39,7 @@ export function readPs(pids?: readonly number[]): readonly PsEntry[] | null {
 
 /**
  * The value of a variable in the environment of each process, from `ps axeww -o pid=,command=`. The environment follows
- * the arguments, separated by blanks, and nothing tells them apart. So the value must contain no blank and be random,
+ * the arguments, with blanks between, and nothing marks where it begins. So the value must contain no blank and be random,
  * and the last one in the line counts. The environment of programs that belong to macOS itself is left out.
  */
 export function parsePsVariable(text: string, variable: string): ReadonlyMap<number, string> {

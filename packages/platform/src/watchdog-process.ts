@@ -23,7 +23,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 const children = new Map<number, WatchedChild>();
 /**
  * What the watchdog has seen of each child's processes. Once a process has left its parent and its group and shows no
- * mark, nothing else tells to whom it belongs.
+ * mark, nothing else shows to whom it belongs.
  */
 const seen = new Map<number, ReadonlyMap<number, ProcessTarget>>();
 /** The content of each record, to write it only when it changes. */

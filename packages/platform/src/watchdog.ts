@@ -26,14 +26,14 @@ export function registerChild({ pid }: ChildProcess, mark: string): () => void {
   if (pid === undefined) return () => undefined;
   const child = { pid, mark, records: recordDirectory(mark) };
   children.set(pid, child);
-  tell(running, { started: child });
+  send(running, { started: child });
   if (child.records !== null) starts.set(pid, processIdentity(pid).started);
   recordChildren(child.records);
   return () => {
     children.delete(pid);
     starts.delete(pid);
     recordChildren(child.records);
-    tell(running, { ended: pid });
+    send(running, { ended: pid });
   };
 }
 
@@ -67,7 +67,7 @@ export interface WatchedChild {
 /** One line of the watchdog's input. */
 export type WatchdogInput = { readonly started: WatchedChild } | { readonly ended: number };
 
-function tell(watchdog: ChildProcess | null, input: WatchdogInput): void {
+function send(watchdog: ChildProcess | null, input: WatchdogInput): void {
   watchdog?.stdin?.write(`${JSON.stringify(input)}\n`);
 }
 
@@ -100,7 +100,7 @@ function start(): ChildProcess | null {
     // The watchdog must not keep this process alive.
     child.unref();
     if ("unref" in child.stdin && typeof child.stdin.unref === "function") child.stdin.unref();
-    for (const one of children.values()) tell(child, { started: one });
+    for (const one of children.values()) send(child, { started: one });
     return child;
   } catch {
     return null;

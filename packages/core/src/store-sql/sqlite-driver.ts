@@ -357,7 +357,7 @@ export interface ReadOnlyFiles {
  * Opens the database for reading and changes no file, whatever state they are in:
  * - no log, or an empty one: the database file as it is, without a lock and without helper files;
  * - a log with its shared memory: under SQLite's locks. A connection for reading never checkpoints, so the log stays; SQLite
- *   updates the shared memory, which is a cache and is written anew at every start;
+ *   updates the shared memory, which is a cache and is written again at every start;
  * - a log without shared memory, or shared memory that cannot be written: a private copy, removed on close.
  */
 export function openReadOnly(layout: Layout): ReadOnlyFiles {

@@ -368,7 +368,7 @@ export async function executeDetached(
     const status = await ended;
     const state = (await holdfast.store.getRun(run))?.state.kind;
     const waits = state === "waiting" || state === "paused";
-    return toldEnd(shell, { status, log: log.path, waits });
+    return reportEnd(shell, { status, log: log.path, waits });
   }
   child.unref();
   const { program } = shell.talk;
@@ -425,7 +425,7 @@ async function waitUntilHeld(
 const LOOK_MS = 50;
 
 /** The process may have finished the run already; otherwise its output explains the failure. */
-function toldEnd(
+function reportEnd(
   shell: Shell,
   params: { readonly status: number; readonly log: string; readonly waits: boolean },
 ): Exit {

@@ -14,7 +14,7 @@ import {
 
 const NOW = Date.parse("2026-11-18T12:00:00.000Z");
 const at = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
-const HOLDER = { label: "holdfast", pid: 7, host: "desk", epoch: 1, takenAt: at(-900), heartbeatAt: at(-60) };
+const HOLDER = { label: "holdfast", pid: 7, host: "laptop", epoch: 1, takenAt: at(-900), heartbeatAt: at(-60) };
 const CRASHED: RunStatus = { kind: "crashed", certain: true, holder: HOLDER };
 const STOPPED: RunStatus = { kind: "paused", reason: null, started: true };
 type Waiting = Extract<RunStatus, { readonly kind: "waiting" }>;

@@ -14,7 +14,7 @@ const suite = faultSuite("kill", "tracer");
 
 const SUBJECTS = [
   { name: "a store from nothing", subject: storeSubject("new-store"), cases: 12, real: 3, withChildren: false },
-  { name: "a store with a past", subject: storeSubject("with-history"), cases: 12, real: 3, withChildren: false },
+  { name: "a store with history", subject: storeSubject("with-history"), cases: 12, real: 3, withChildren: false },
   { name: "a repository", subject: filesSubject(), cases: 4, real: 2, withChildren: true },
   { name: "a restore", subject: restoreSubject(), cases: 3, real: 1, withChildren: true },
   { name: "dropping and forking", subject: housekeepingSubject(), cases: 3, real: 1, withChildren: true },

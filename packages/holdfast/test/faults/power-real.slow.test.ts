@@ -10,7 +10,7 @@ const suite = faultSuite("power-real", "tracer");
 
 const SUBJECTS = [
   { name: "a store from nothing", subject: storeSubject("new-store"), cases: 3 },
-  { name: "a store with a past", subject: storeSubject("with-history"), cases: 3 },
+  { name: "a store with history", subject: storeSubject("with-history"), cases: 3 },
   { name: "a repository", subject: filesSubject(), cases: 2 },
   { name: "a repository whose user commits", subject: filesSubject("commit"), cases: 2 },
   { name: "a restore", subject: restoreSubject(), cases: 2 },

@@ -15,7 +15,7 @@ const suite = faultSuite("power", "tracer");
 
 const SUBJECTS = [
   { name: "a store from nothing", subject: storeSubject("new-store"), cases: 8, statesPerCase: 3 },
-  { name: "a store with a past", subject: storeSubject("with-history"), cases: 8, statesPerCase: 3 },
+  { name: "a store with history", subject: storeSubject("with-history"), cases: 8, statesPerCase: 3 },
   { name: "a repository", subject: filesSubject(), cases: 3, statesPerCase: 2 },
   { name: "a repository whose user commits", subject: filesSubject("commit"), cases: 3, statesPerCase: 2 },
   { name: "a restore", subject: restoreSubject(), cases: 2, statesPerCase: 2 },
@@ -31,12 +31,12 @@ const recorded = new Map<Subject, Promise<Recorded>>();
 
 /** One recording serves all models. */
 function recordOnce(subject: Subject): Promise<Recorded> {
-  const known = recorded.get(subject) ?? recordAnew(subject);
+  const known = recorded.get(subject) ?? recordSubject(subject);
   recorded.set(subject, known);
   return known;
 }
 
-async function recordAnew(subject: Subject): Promise<Recorded> {
+async function recordSubject(subject: Subject): Promise<Recorded> {
   const { root, earlier } = await prepared(subject);
   return { recording: await record({ command: await subject.command(root), root }), earlier };
 }

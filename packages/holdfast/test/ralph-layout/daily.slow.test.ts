@@ -36,7 +36,7 @@ afterEach(() => {
   rmSync(root, { recursive: true });
 });
 
-async function goOn(...iterations: readonly number[]): Promise<void> {
+async function iterate(...iterations: readonly number[]): Promise<void> {
   for (const iteration of iterations) {
     now += 1000;
     await save(place.adapters, { iteration });
@@ -47,10 +47,10 @@ async function goOn(...iterations: readonly number[]): Promise<void> {
 const numbers = () => names(root).map((name) => Number(/\d+/.exec(name)?.[0]));
 
 test("at most once a day, for any caller; a clock that goes back does not change that", async () => {
-  await goOn(1, 2, 3, 4, 5, 6, 7, 8);
+  await iterate(1, 2, 3, 4, 5, 6, 7, 8);
   await cleanUpDaily(place);
   expect(numbers()).toEqual([4, 5, 6, 7, 8]);
-  await goOn(9, 10);
+  await iterate(9, 10);
   for (const pause of [0, HOUR, 22 * HOUR, -12 * HOUR]) {
     now += pause;
     expect(await cleanUpDaily(place)).toEqual([]);
@@ -62,7 +62,7 @@ test("at most once a day, for any caller; a clock that goes back does not change
 });
 
 test("after thirty days all but the newest, and what has a tag", async () => {
-  await goOn(1, 2, 3, 4);
+  await iterate(1, 2, 3, 4);
   await place.adapters.store.tag({ run: LOOP, sequence: 2, name: "good" });
   now += 29 * DAY;
   await cleanUpDaily(place);
@@ -71,12 +71,12 @@ test("after thirty days all but the newest, and what has a tag", async () => {
   await cleanUpDaily(place);
   expect(numbers()).toEqual([2, 4]);
   // Nothing that was dropped comes back, however often it is written.
-  await goOn(5);
+  await iterate(5);
   expect(numbers()).toEqual([2, 4, 5]);
 });
 
 test("switched off, nothing is checked", async () => {
-  await goOn(1, 2, 3, 4, 5, 6, 7);
+  await iterate(1, 2, 3, 4, 5, 6, 7);
   await cleanUpDaily({ ...place, settings: { ...DEFAULT_LAYOUT, mirror: false } });
   expect(numbers()).toHaveLength(7);
 });

@@ -177,7 +177,7 @@ async function resolveConflict(
     changesFiles: true,
     title: "merging, with the conflicts in the files",
   });
-  const giveUp = async (why: string): Promise<ConflictResult> => {
+  const failFix = async (why: string): Promise<ConflictResult> => {
     await context.restoreFiles("undo-fix", earlier);
     return { kind: "given_up", why };
   };
@@ -199,11 +199,11 @@ async function resolveConflict(
     ...(work.options.agentTimeoutMs === null ? {} : { timeoutMs: work.options.agentTimeoutMs }),
   });
   if (report.outcome === "failed")
-    return await giveUp(
+    return await failFix(
       `the agent failed (${report.cause ?? "unknown cause"}): ${report.message ?? "it said nothing"}`,
     );
   const verdict = await runGates(work, context, worktree, { from: onto, commitAt: null });
-  if (verdict.kind === "failed") return await giveUp(`after the agent's attempt: ${verdict.reason}`);
+  if (verdict.kind === "failed") return await failFix(`after the agent's attempt: ${verdict.reason}`);
   const words = `${issueHeading(issue)}: ${issue.title.trim()}\n`;
   const message = await sanitizeText(context, { what: "The commit message", text: words, kind: "plain" });
   const committed = await context.step(
@@ -214,7 +214,7 @@ async function resolveConflict(
     },
     { changesFiles: true },
   );
-  if (committed.kind === "unresolved") return await giveUp(`conflict marks are left in ${committed.files.join(", ")}`);
+  if (committed.kind === "unresolved") return await failFix(`conflict marks are left in ${committed.files.join(", ")}`);
   return { kind: "resolved", ran: verdict.ran };
 }
 

@@ -302,8 +302,8 @@ export function conclude(
 
 /** Only the prompt of impl contains the feedback. Until it did, no other stage drops how the issue changed. */
 function withIssueNews({ stage, feedback: before }: Position, feedback: string | null): string | null {
-  const news = stage === "impl" ? null : issueNewsIn(before);
-  return news === null ? feedback : [...(feedback === null ? [] : [feedback]), news].join("\n\n");
+  const notice = stage === "impl" ? null : issueNewsIn(before);
+  return notice === null ? feedback : [...(feedback === null ? [] : [feedback]), notice].join("\n\n");
 }
 
 /** Marks the newest history entry as a failure when a limit ended the run, with the true reason. */

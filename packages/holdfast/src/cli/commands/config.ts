@@ -40,7 +40,7 @@ export const spec = {
     { line: "holdfast config", about: "list every setting and its origin" },
     { line: "holdfast config check", about: "check the file; exit status 2 if it is not valid" },
     { line: "holdfast config --crunch", about: "print the crunch workflow's agents, tasks and voting rules" },
-    { line: "holdfast config --prompts", about: "print what each workflow tells its agents" },
+    { line: "holdfast config --prompts", about: "print the prompts of each workflow" },
     { line: 'cat "$(holdfast config --path)"', about: "print the file itself" },
   ],
   json: '{"path": "..." or null, "settings": [{"key", "value", "origin"}]}; check: {"path", "ok", "problems": [{"line", "column", "message", "hint", "excerpt"}]}; --crunch: {"directory", "files": [{"path", "text"}]}; --prompts: {"directories": {"user", "repository"}, "prompts": [{"workflow", "name", "from", "path", "digest", "text"}]}.',

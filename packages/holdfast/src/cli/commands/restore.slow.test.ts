@@ -130,7 +130,7 @@ export default defineWorkflow({
     const { rollback, plan, report } = await journey.json("restore", "fine", "--smart");
     expect([rollback.kind, plan, report]).toEqual(["stay", null, null]);
     expect((await journey.run("restore", "fine", "--smart")).stdout).toMatch(
-      /^cause .*Nothing in the journal tells of a failure/,
+      /^cause .*Nothing in the journal shows a failure/,
     );
   });
 

@@ -142,7 +142,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       (report === null ? nothingText(plan) : reportText({ ...shown, report }, page)) +
       setupText(setup, page) +
       (undone ?? []).map((one) => undoneText(one, page)).join("") +
-      (movesPosition(plan) && (rollback !== undefined || isEnded(summary.state)) ? goOnText(summary, page) : ""),
+      (movesPosition(plan) && (rollback !== undefined || isEnded(summary.state)) ? continueText(summary, page) : ""),
   });
   const isKept = (undone ?? []).some(({ outcome }) => outcome === "kept");
   return isKept || setup?.outcome === "failed" ? "failed" : "done";
@@ -452,7 +452,7 @@ function nothingText(plan: RunRestorePlan): string {
 }
 
 /** How to resume the run after the restore; "" for a run without a workflow. */
-function goOnText({ id, workflow, state }: RunSummary, page: Page): string {
+function continueText({ id, workflow, state }: RunSummary, page: Page): string {
   if (workflow === "manual" || workflow === "none") return "";
   const ended = isEnded(state);
   const line = `${page.program} resume ${escapeText(id)}${ended ? "@latest --force" : ""}`;

@@ -112,9 +112,10 @@ async function run(params: TraceParams, args: readonly string[]): Promise<Omit<T
     env: { ...process.env, UV_USE_IO_URING: "0", NODE_DISABLE_COMPILE_CACHE: "1", ...params.env },
   });
   const timer = setTimeout(() => child.kill("SIGKILL"), params.timeoutMs ?? 600_000);
-  const [, stdout, stderr, tell, hear] = child.stdio;
+  const [, stdout, stderr, fromTracer, toTracer] = child.stdio;
   child.stdin.end(params.input ?? "");
-  const paused = params.fault?.do === "pause" ? holdWhile(params.fault.whilePaused, tell, hear) : Promise.resolve();
+  const paused =
+    params.fault?.do === "pause" ? holdWhile(params.fault.whilePaused, fromTracer, toTracer) : Promise.resolve();
   const output = Promise.all([collect(stdout), collect(stderr)]);
   const code = await new Promise<number | null>((resolve, reject) => {
     child.on("error", reject);
@@ -128,13 +129,15 @@ async function run(params: TraceParams, args: readonly string[]): Promise<Omit<T
 
 async function holdWhile(
   work: (at: number) => Promise<void>,
-  tell: Readable | Writable | null | undefined,
-  hear: Readable | Writable | null | undefined,
+  fromTracer: Readable | Writable | null | undefined,
+  toTracer: Readable | Writable | null | undefined,
 ): Promise<void> {
-  if (tell === null || tell === undefined || !("read" in tell)) throw new Error("no pipe to hear the tracer on");
-  if (hear === null || hear === undefined || !("write" in hear)) throw new Error("no pipe to tell the tracer on");
+  if (fromTracer === null || fromTracer === undefined || !("read" in fromTracer))
+    throw new Error("no pipe to read from the tracer");
+  if (toTracer === null || toTracer === undefined || !("write" in toTracer))
+    throw new Error("no pipe to write to the tracer");
   let error: unknown;
-  for await (const chunk of tell) {
+  for await (const chunk of fromTracer) {
     const at = /^paused (\d+)/.exec(String(chunk))?.[1];
     if (at === undefined) continue;
     try {
@@ -142,7 +145,7 @@ async function holdWhile(
     } catch (thrown) {
       error = thrown;
     }
-    hear.write("\n");
+    toTracer.write("\n");
   }
   if (error !== undefined) throw error;
 }
