@@ -292,6 +292,8 @@ export interface WorktreeContent {
 
 export interface RunRemains {
   readonly worktree: string | null;
+  /** A folder in the place of its worktree that does not lead to this repository, for example after a move of it. It stays. */
+  readonly unlinked: string | null;
   readonly sideWorktrees: readonly string[];
   /** Its own branch, holdfast/<run>. It stays if it is checked out in a worktree of the user: `checkedOutAt`. */
   readonly branch: { readonly name: string; readonly tip: string; readonly checkedOutAt: string | null } | null;

@@ -1,5 +1,6 @@
 // Removes what a run has in a repository: its worktrees, its branch and its refs. Each part is inspected again right before it is removed.
 
+import { existsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
@@ -37,6 +38,7 @@ export async function inspectRun(
   const pins = await findPinned(repository, params, refs);
   return {
     worktree: record?.exists === true ? record.path : null,
+    unlinked: record?.exists === false && existsSync(record.path) ? record.path : null,
     sideWorktrees: sides.map(({ path }) => path),
     branch: tip === null ? null : { name, tip, checkedOutAt: user?.path ?? null },
     ...(await findCopies(repository, { name: isOwn && user === undefined ? name : null, tip, others })),

@@ -9,6 +9,7 @@ import type { Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
+import { quoteWord } from "../shell.ts";
 
 export type RunSelection = {
   readonly force: boolean;
@@ -154,7 +155,7 @@ function summaryText(
   const lines = [
     ...removed.flatMap((plan) => [
       `${dryRun ? "Would remove" : "Removed"} ${plan.run}: ${partsText(plan)}.`,
-      ...stayingText(plan),
+      ...stayingText(plan, dryRun),
     ]),
     ...kept.map((plan) => `${dryRun ? "Would keep" : "Kept"} ${plan.run}: ${whyKept(plan, removable)}.`),
     ...kept.filter(isRunning).map(({ run }) => `Stop it first: ${program} stop ${run}`),
@@ -173,13 +174,19 @@ function whyKept(plan: RunRemoval, removable: readonly RunRemoval[]): string {
 }
 
 /** What has the name of the run and is not removed. */
-function stayingText({ remains }: RunRemoval): readonly string[] {
-  const { branch = null, keptCopies = [] } = remains ?? {};
+function stayingText({ remains }: RunRemoval, dryRun: boolean): readonly string[] {
+  const { branch = null, keptCopies = [], unlinked = null } = remains ?? {};
   const path = branch?.checkedOutAt ?? null;
   return [
     ...(branch === null || path === null
       ? []
       : [`  Branch ${shortName(branch.name)} stays: it is checked out in ${path}.`]),
+    ...(unlinked === null
+      ? []
+      : [
+          `  ${unlinked} stays: it does not lead to this repository, which may have been moved.`,
+          ...(dryRun ? [`  To remove it as well, link it first: git worktree repair ${quoteWord(unlinked)}`] : []),
+        ]),
     ...keptCopies.map((ref) => `  ${shortName(ref)} stays: it has commits that no other branch has.`),
   ];
 }
