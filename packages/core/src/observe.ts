@@ -155,8 +155,8 @@ async function observePlace(params: {
   }
   const look = await workspace.look(snapshotParams(adapters));
   if (workspace.root !== files.worktree) findings.push(worktreeMoved(files, workspace.root));
-  // A clean stop saved the files of the step in flight, so every later difference is the user's.
-  const stopped = STOPPED.has(checkpoint.trigger) && !since.startsFiles;
+  // A clean stop saved the files of the step in flight, so every later difference is the user's. So did a resume that accepted edits.
+  const stopped = (STOPPED.has(checkpoint.trigger) || acceptedEdits(checkpoint)) && !since.startsFiles;
   const stepWrites = since.changesFiles && !stopped;
   // A step that is in flight is undone together with the branch switch that it made.
   if (!stepWrites) findings.push(...branchSwitched(files, look));
@@ -177,6 +177,18 @@ async function observePlace(params: {
 
 /** Triggers of the checkpoint that a clean stop takes after every process of the run has ended. */
 const STOPPED: ReadonlySet<Trigger> = new Set(["interrupt", "session_end"]);
+
+/** The name of checkpoints that a resume takes. */
+export const RESUMED = "resumed";
+
+/**
+ * Whether a resume that accepted edits took this checkpoint, so that a step in flight begins from its files. The end of a parallel step takes
+ * one with the same base, and its name tells them apart.
+ */
+function acceptedEdits({ sequence, trigger, name, planes }: Checkpoint): boolean {
+  const steps = Object.values(planes.position.stageAttempt.running ?? {});
+  return trigger === "automatic" && name === RESUMED && steps.some(({ files, base }) => files && base === sequence);
+}
 
 /** The steps in flight that begin again, and the checkpoint whose files they begin from. */
 function stepsToRepeat(

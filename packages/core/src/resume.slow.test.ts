@@ -181,6 +181,9 @@ describe("apply resume", () => {
       expect(planes.position.stageAttempt.running).toMatchObject({ agent: { files: true, base: sequence } });
       expect(await scene.found()).toEqual([]);
       expect(["half.txt", "mine.txt"].map((path) => scene.worktree().read(path))).toEqual(["half\n", "by a person\n"]);
+      // Killed before the step began: later edits are the user's too.
+      scene.worktree().write("mine.txt", "more by a person\n");
+      expect((await scene.resume()).plan.kind).toBe("ask");
     });
 
     test("put back, such edits are in a checkpoint and the step keeps its base", async () => {

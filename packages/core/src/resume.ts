@@ -19,7 +19,7 @@ import type { JsonObject } from "./json.ts";
 import type { NewEntry, StageEntered } from "./journal.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./run-session.ts";
-import { observeWorld } from "./observe.ts";
+import { RESUMED, observeWorld } from "./observe.ts";
 import { findStart } from "./recovery.ts";
 import { finished, forgetResults, placeFiles, repairWorktree, started } from "./restore-files.ts";
 import { type RestoreStep, applyRestore, planRestore } from "./restore.ts";
@@ -438,7 +438,7 @@ async function commitHere(params: {
   readonly rebases?: boolean;
 }): Promise<CheckpointSummary> {
   const { lease, saver, entries, workspace, rebases = false } = params;
-  const save = { trigger: params.trigger ?? "automatic", name: "resumed" } as const;
+  const save = { trigger: params.trigger ?? "automatic", name: RESUMED } as const;
   if (workspace === undefined) return await saver.commit({ lease, planes: params.planes, params: save, entries });
   const { sequence, files } = await saver.snapshot(workspace, save.name);
   const planes = rebases ? rebaseRunning(params.planes, sequence) : params.planes;
