@@ -457,7 +457,7 @@ export async function fileTask(
   check: () => Promise<unknown>,
 ): Promise<Work | null> {
   if (adapters.forge === null) return null;
-  const key = `task/${sha256(text).slice(0, 32)}`;
+  const key = taskKey(text);
   // A process that was killed while it filed the same issue may have left a request behind.
   const mark = `${adapters.store.id}/${key}`;
   const { ended, supported } = await adapters.commands.endMarked(mark);
@@ -468,6 +468,16 @@ export async function fileTask(
   const [title = text] = text.trim().split("\n");
   const issue = known ?? (await forge.createIssue({ title: title.slice(0, 120), body: text, labels, key }));
   return { kind: "issue", number: issue.number };
+}
+
+/** The issue of an earlier `fileTask` with this text; null: none, or there is no forge. */
+export async function findFiledTask({ forge }: Pick<Adapters, "forge">, text: string): Promise<Work | null> {
+  const issue = (await forge?.findIssue(taskKey(text))) ?? null;
+  return issue === null ? null : { kind: "issue", number: issue.number };
+}
+
+function taskKey(text: string): string {
+  return `task/${sha256(text).slice(0, 32)}`;
 }
 
 /** How a run of this workflow acquires a slot; null: the workflow has no concurrency limit. */

@@ -78,6 +78,22 @@ describe("preflight", () => {
       ["error forge"],
     ],
     [
+      "a clone of another checkout",
+      { forge: { name: "local", location: "/home/a/shop/.git/holdfast-forge" } },
+      ["notice local_forge"],
+    ],
+    ["a clone of a bare repository", { forge: { name: "local", location: "/srv/shop.git/holdfast-forge" } }, []],
+    [
+      "a loop in a clone of another checkout, which pushes nothing",
+      {
+        work: { kind: "task", text: "x" },
+        forgeUse: "none",
+        issue: null,
+        forge: { name: "local", location: "/home/a/shop/.git/holdfast-forge" },
+      },
+      [],
+    ],
+    [
       "no identity in git",
       {
         repository: {

@@ -2,6 +2,7 @@
  * Judges whether a run can start: one table of mistakes and notices. Pure: observe-start.ts gathers the facts. `run`,
  * `run --dry-run` and the library use the same table.
  */
+import { basename, dirname } from "node:path";
 import { splitAgent } from "@holdfast/core/agent";
 import { HoldfastError } from "@holdfast/platform/error";
 import { cloudFolder } from "@holdfast/platform/file-system";
@@ -68,6 +69,23 @@ const NOTICES: readonly PreflightRow[] = [
         {
           message: `${why}: the run ends with a branch to ${remote === null ? "merge" : "push"}, without a pull request`,
           hint: remote === null ? null : "For a server of your own: `holdfast setup --forge github`.",
+        },
+      ];
+    },
+  },
+  {
+    check: "local_forge",
+    mistake: "the remote is another checkout on this machine, and the run writes there",
+    level: "notice",
+    code: null,
+    judge: ({ work, forgeUse, forge }) => {
+      if (forge?.name !== "local" || (work.kind !== "issue" && forgeUse === "none")) return [];
+      const gitDir = dirname(forge.location);
+      if (basename(gitDir) !== ".git") return [];
+      return [
+        {
+          message: `The run pushes its branch to ${dirname(gitDir)}, another checkout on this machine, and writes issues and pull requests to ${forge.location}`,
+          hint: "To keep the work in this repository: `holdfast setup --forge none`.",
         },
       ];
     },

@@ -53,6 +53,7 @@ import {
   chooseWorkflow,
   chosenSeed,
   fileTask,
+  findFiledTask,
   planStart,
   seedNotice,
   slotRequest,
@@ -334,6 +335,11 @@ export class RunService {
     check: () => Promise<unknown> = () => Promise.resolve(),
   ): Promise<Work | null> {
     return await fileTask(await this.adapters(), text, labels, check);
+  }
+
+  /** The issue that `fileTask` filed for this text; null: none, or there is no forge. Changes nothing. */
+  async findFiledTask(text: string): Promise<Work | null> {
+    return await findFiledTask(await this.adapters(), text);
   }
 
   /**

@@ -257,6 +257,7 @@ export const plan = strictObject({
       }),
     ),
     forge: nullable(strictObject({ name: string(), location: string() })),
+    filesIssue: boolean().optional(),
     uses: uses.optional(),
   }),
 });

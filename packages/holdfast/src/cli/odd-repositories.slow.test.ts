@@ -56,6 +56,34 @@ describe("the remote is used, whatever is checked out here", () => {
     expect((await place.json("list")).runs).toHaveLength(1);
   });
 
+  test("a clone of another checkout: a dry run of a task shows the issue, the push and the earlier run", async () => {
+    const place = await work.begin();
+    const copy = `${place.clone}.copy`;
+    await promisify(execFile)("git", ["clone", "-q", place.clone, copy]);
+    const agent = await place.agent([{ ...GOOD, fail: { cause: "auth", message: "no key", times: 1 } }]);
+    const words = ["--cwd", copy, "run", "--task", "Answer", "--no-review", "--agent", agent];
+    const first = await place.run(...words, "--dry-run");
+    expect(first.status, first.stderr).toBe(0);
+    expect(first.stdout).toMatch(/^Would start issue-N /);
+    expect(first.stdout).toMatch(/^issue +files a new one with this text; N is its number$/m);
+    expect(first.stdout).toMatch(/^branch +holdfast\/issue-N$/m);
+    expect(first.stdout).toMatch(/^result +pushes the branch and opens a pull request$/m);
+    const notice = `The run pushes its branch to ${place.clone}, another checkout on this machine`;
+    expect(first.stderr.replaceAll(/\s+/g, " ")).toContain(notice);
+    const document = await place.holdfast.run([...words, "--dry-run", "--json"], { cwd: copy });
+    expect(JSON.parse(document.stdout).plan).toMatchObject({ id: "issue-N", filesIssue: true });
+    expect(readdirSync(join(place.clone, ".git"))).not.toContain("holdfast-forge");
+    const waiting = await place.run(...words);
+    expect(waiting.stdout.replaceAll(/\s+/g, " ")).toContain(notice);
+    const unfinished = await place.run(...words, "--dry-run");
+    expect(unfinished.status).toBe(4);
+    expect(unfinished.stderr).toContain("This work already has a run: issue-1");
+    await place.agent([GOOD]);
+    const done = await place.run("--cwd", copy, "resume", "issue-1");
+    expect(done.status, done.stdout + done.stderr).toBe(0);
+    expect((await place.run(...words, "--dry-run")).stdout).toContain("Nothing would be done: issue-1 has ended");
+  });
+
   test("a bare repository", async () => {
     const place = await work.begin();
     const bare = `${place.clone}.bare`;

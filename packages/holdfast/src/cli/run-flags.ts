@@ -181,7 +181,7 @@ export const runSpec = {
   ],
   windsDown: true,
   waitsForSpace: true,
-  json: 'One line for each event {"run", "at", "kind", ...}, then {"kind": "result", "run": {...} as in `status`, "result": {"kind": "done" | "failed" | "aborted" | "waiting" | "paused" | "interrupted" | "ask", ...}, "earlier": true if the run had ended before}; with --dry-run {"kind": "plan", "plan": {...}}; with --detach {"kind": "detached", "run": "id", "pid", "log": "path", "queued"}.',
+  json: 'One line for each event {"run", "at", "kind", ...}, then {"kind": "result", "run": {...} as in `status`, "result": {"kind": "done" | "failed" | "aborted" | "waiting" | "paused" | "interrupted" | "ask", ...}, "earlier": true if the run had ended before}; with --dry-run {"kind": "plan", "plan": {...}}, where "filesIssue": true means that N in the id stands for the number of an issue that the run files first; with --detach {"kind": "detached", "run": "id", "pid", "log": "path", "queued"}.',
 } as const satisfies CommandSpec;
 
 type RunFlags = (typeof runSpec)["flags"];

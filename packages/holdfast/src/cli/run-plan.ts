@@ -1,6 +1,6 @@
 /** Formats the plan of a run for `--dry-run`: stages, roles, worktree, and everything that the run would execute. */
 import type { Json } from "@holdfast/core/json";
-import { rolesOf } from "@holdfast/workflows/built-in";
+import { filesTasks, forgeUse, isBuiltIn, rolesOf } from "@holdfast/workflows/built-in";
 import type { AgentRole } from "@holdfast/workflows/plugin";
 import { previewAgent } from "../check-agents.ts";
 import { agentFileItems } from "../config/agent-files.ts";
@@ -15,13 +15,16 @@ import { escapeText, fieldsText, sectionText, wrap } from "./output/text.ts";
 
 /** The output of `run --dry-run`: agents, stages, worktree and limits. */
 export function planText(plan: StartPlan, page: Page): string {
-  const { place, issue, work, config, shape } = plan;
+  const { issue, work, config, shape } = plan;
+  const { id, place, filesIssue } = namedByIssue(plan);
   const title = issue?.title ?? (work.kind === "task" ? work.text : "");
   const what = work.kind === "issue" ? `issue #${work.number}` : work.kind;
   const fields = fieldsText(
     [
       ["work", title === "" ? what : `${what}: ${title}`],
       ["forge", plan.forge === null ? "none" : `${plan.forge.name} (${plan.forge.location})`],
+      ["issue", filesIssue ? "files a new one with this text; N is its number" : null],
+      ["result", resultText(plan)],
       [
         "agent",
         config.agent === null ? "none named" : [config.agent, config.model].filter((part) => part !== null).join(":"),
@@ -45,7 +48,36 @@ export function planText(plan: StartPlan, page: Page): string {
       return [`  ${bold}\n`, ...rest.map((line) => `${HANGING}${line}\n`)].join("").replaceAll(GLUE, " ");
     })
     .join("");
-  return `${paint(page, "bold", `Would start ${escapeText(plan.id)}`)} (workflow ${escapeText(shape.name)})\n${fields}${sectionText("Stages", stages, page)}`;
+  return `${paint(page, "bold", `Would start ${escapeText(id)}`)} (workflow ${escapeText(shape.name)})\n${fields}${sectionText("Stages", stages, page)}`;
+}
+
+/**
+ * With a forge, the run of a task is named after the issue that it files first. The number is not known before, so N
+ * stands for it.
+ */
+export function namedByIssue({
+  id,
+  place,
+  work,
+  forge,
+  shape,
+  workflow,
+}: Pick<StartPlan, "id" | "place" | "work" | "forge" | "shape" | "workflow">): Pick<StartPlan, "id" | "place"> & {
+  readonly filesIssue: boolean;
+} {
+  if (work.kind !== "task" || forge === null || !filesTasks(shape.name)) return { id, place, filesIssue: false };
+  const name = "issue-N";
+  if (place === null) return { id: name, place, filesIssue: true };
+  const branch = workflow.naming?.branch === undefined ? place.branch.replace(id, name) : "named after the issue";
+  return { id: name, place: { ...place, branch, worktree: place.worktree.replace(id, name) }, filesIssue: true };
+}
+
+/** What others see of the run; null: the workflow is not built in, or stops at a phase that the user named. */
+function resultText({ shape, forge, work, config: { inputs } }: StartPlan): string | null {
+  if (!isBuiltIn(shape.name)) return null;
+  if (typeof inputs["target"] === "string" && inputs["target"] !== "ready-to-merge") return null;
+  const isLocal = work.kind === "task" && forgeUse(shape.name) === "none" && inputs["pullRequest"] !== true;
+  return forge === null || isLocal ? "a branch, which is not pushed" : "pushes the branch and opens a pull request";
 }
 
 /** The transitions of a stage. The transition to the fatal end is possible everywhere and is omitted. */

@@ -43,7 +43,7 @@ import {
   readWorkflowLimits,
 } from "../run-options.ts";
 import { resumeRun, waitsUntil } from "../resume-run.ts";
-import { planText, planUses, rolesAndFallback, usesText } from "../run-plan.ts";
+import { namedByIssue, planText, planUses, rolesAndFallback, usesText } from "../run-plan.ts";
 
 type RunInput = Input<(typeof spec)["flags"]>;
 
@@ -91,11 +91,11 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const named = await openRun(first, request.work, resumes);
   if (named !== undefined && resumes) return await resumeUnfinished(named.id);
   if (named !== undefined) throw runUnfinishedError(await first.runWithStatus(named.id));
-  const files = filesTasks(request.workflow) && !dryRun && request.work.kind === "task";
+  const files = filesTasks(request.workflow) && request.work.kind === "task";
   // A start that the preflight refuses files no issue: others would see it, and it cannot be taken back.
   const planned = await planFor(first, request.work);
   const holdfast = dryRun ? first : await shell.createStore();
-  const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request)) : request.work;
+  const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request, dryRun)) : request.work;
   const ofIssue = files ? await openRun(holdfast, work, resumes) : undefined;
   if (ofIssue !== undefined && resumes) return await resumeUnfinished(ofIssue.id);
   const plan = holdfast === first && work === request.work ? planned : await planFor(holdfast, work, planned);
@@ -146,7 +146,7 @@ function notARepository(error: unknown): never {
 async function showPlan(shell: Shell, plan: StartPlan): Promise<Exit> {
   const uses = await planUses(shell, await shell.consent.stated(), plan);
   shell.print({
-    json: () => ({ kind: "plan", plan: { ...planDocument(plan), uses } }),
+    json: () => ({ kind: "plan", plan: { ...planDocument(plan), ...namedByIssue(plan), uses } }),
     text: (page) => planText(plan, page) + usesText(uses, page),
   });
   for (const notice of plan.preflight) shell.notify(saidText(notice, shell.talk));
@@ -240,9 +240,13 @@ async function withTeam(shell: Shell, { workflow, options, agentTyped }: RunRequ
   return { ...options, settings: { agents } };
 }
 
-/** Files a task as an issue first, if there is a forge. The same text yields the same issue, also after a crash. */
-async function fileTask(holdfast: Holdfast, { work, options }: RunRequest): Promise<Work> {
+/**
+ * Files a task as an issue first, if there is a forge. The same text yields the same issue, also after a crash. A dry
+ * run only looks for the issue of an earlier run.
+ */
+async function fileTask(holdfast: Holdfast, { work, options }: RunRequest, dryRun: boolean): Promise<Work> {
   if (work.kind !== "task") return work;
+  if (dryRun) return (await holdfast.work.findFiledTask(work.text)) ?? work;
   const labels = typeof options["type"] === "string" ? [`type:${options["type"]}`] : [];
   return (await holdfast.work.fileTask(work.text, labels)) ?? work;
 }
