@@ -131,6 +131,11 @@ describe("each difference is found", () => {
     const scene = await createStoppedRun();
     scene.repo.git("update-ref", "-d", `refs/heads/${BRANCH}`);
     expect(await scene.found()).toEqual(["branch_missing"]);
+    // A worktree that leads to another repository may hold edits: it is never taken for gone.
+    scene.worktree().write(".git", `gitdir: ${scene.repo.root}/.git\n`);
+    const { plan } = await scene.plan();
+    expect(plan).toMatchObject({ kind: "ask" });
+    expect(JSON.stringify(plan)).toContain("git worktree repair");
     dropWorktree(scene);
     expect(await scene.found()).toEqual(["branch_missing", "worktree_missing"]);
   });

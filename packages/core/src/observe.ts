@@ -151,7 +151,9 @@ async function observePlace(params: {
   const place = { head: tip ?? files.head, branch: files.branch, root: workspace?.root ?? null };
   if (workspace === undefined) {
     if (!branchGone) findings.push(...headMoved({ files, tip, since, stepWrites: since.changesFiles }));
-    return { ...place, findings: [...findings, worktreeMissing(files)] };
+    const content = await workspaces.inspectWorktree(run.id);
+    const missing = content?.isForeign === true ? worktreeForeign(content.path) : worktreeMissing(files);
+    return { ...place, findings: [...findings, missing] };
   }
   const look = await workspace.look(snapshotParams(adapters));
   if (workspace.root !== files.worktree) findings.push(worktreeMoved(files, workspace.root));
@@ -257,6 +259,12 @@ function branchMissing(files: FilesPlane): Finding {
 function worktreeMissing(files: FilesPlane): Finding {
   const summary = `The worktree ${files.worktree} is gone`;
   return { kind: "worktree_missing", summary, expected: files.worktree, actual: null };
+}
+
+/** It may be the run's worktree with the user's edits, so it is not created again without an answer. */
+function worktreeForeign(path: string): Finding {
+  const summary = `${path} leads to another repository than this one. If it is the worktree of this run, link it with \`git worktree repair ${path}\`; otherwise move it away`;
+  return { kind: "worktree_missing", summary, expected: path, actual: null, conflict: true };
 }
 
 function worktreeMoved(files: FilesPlane, root: string): Finding {

@@ -280,6 +280,8 @@ export interface WorktreeContent {
   readonly exists: boolean;
   /** Only git's entry is left: the directory was removed. */
   readonly isGone: boolean;
+  /** Its path is used by a worktree that is not proven to be this one, for example of the repository that this one is a copy of. */
+  readonly isForeign: boolean;
   /** Its files are not all written yet. */
   readonly unfinished: boolean;
   /** Ignored files and directories; a directory ends with a slash, and its content is not listed. */
@@ -292,7 +294,7 @@ export interface WorktreeContent {
 
 export interface RunRemains {
   readonly worktree: string | null;
-  /** A folder in the place of its worktree that does not lead to this repository, for example after a move of it. It stays. */
+  /** A folder in the place of its worktree that does not lead to this repository, for example to the original of a copy. It stays. */
   readonly unlinked: string | null;
   readonly sideWorktrees: readonly string[];
   /** Its own branch, holdfast/<run>. It stays if it is checked out in a worktree of the user: `checkedOutAt`. */

@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import type { WorktreeContent } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
+import { fileKind } from "@holdfast/platform/files";
 import { findOperation } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
 import { createKeptOutCheck, findLinksToIgnored } from "./capture.ts";
@@ -52,7 +53,8 @@ export async function inspectWorktree(repository: Repository, run: string): Prom
   const { ignored, nested, operation, locked } = await findLosses(repository, record);
   // Without its parent directory, the disk with the worktree may only be unplugged.
   const isGone = !exists && existsSync(dirname(path)) && !existsSync(path);
-  return { path, exists, isGone, unfinished, ignored, nested, operation, locked };
+  const isForeign = !exists && fileKind(join(path, ".git")) === "file";
+  return { path, exists, isGone, isForeign, unfinished, ignored, nested, operation, locked };
 }
 
 /**

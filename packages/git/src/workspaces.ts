@@ -11,6 +11,7 @@ import { createBranch, findOperation, listRefs, readBranchTip, readHead } from "
 import { readCommit, readUser } from "./commits.ts";
 import { applyPatches, readPatches } from "./hunks.ts";
 import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
+import { relinkMovedWorktrees } from "./moved-worktree.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
 import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
 import { removeStaleOperations } from "./private-index.ts";
@@ -27,7 +28,8 @@ import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./wo
 
 /**
  * Opens the git repository at this path or above it. Throws NOT_A_REPOSITORY if there is none. `own` matches the files
- * of the main checkout that runs write there themselves. With `readOnly`, the version of git is not checked.
+ * of the main checkout that runs write there themselves. With `readOnly`, the version of git is not
+ * checked and links of moved worktrees are not repaired.
  */
 export function openGitWorkspaces(
   path: string,
@@ -38,6 +40,7 @@ export function openGitWorkspaces(
     const { repository, checkout } = await findRepository(path, options);
     await removeStaleOperations(repository.home);
     await removeStaleFiles(repository);
+    if (options.readOnly !== true) await relinkMovedWorktrees(repository);
     return wrapMethodErrors(workspacesOf(repository, checkout, own), repository.commonDir);
   });
 }

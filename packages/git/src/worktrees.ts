@@ -11,9 +11,10 @@ import { removeDurable } from "@holdfast/platform/files";
 import { createGit } from "@holdfast/platform/git-command";
 import { readBranchTip, readTip } from "./branch-refs.ts";
 import { snapshotIdentity } from "./commits.ts";
+import { type LocatedWorktree, leadsTo, locateWorktree } from "./moved-worktree.ts";
 import { peelLoose, syncFileSystem, syncRepository } from "./objects.ts";
 import { hasRefFiles, readGitDirHead, toRawPath } from "./ref-files.ts";
-import { type Checkout, type Repository, disableFilters, readGitLink, worktreeGit } from "./repository.ts";
+import { type Checkout, type Repository, disableFilters, worktreeGit } from "./repository.ts";
 import {
   branchHead,
   clearWorktreePath,
@@ -45,7 +46,7 @@ export async function listWorktrees(repository: Repository): Promise<WorktreeRec
   const entries = await readEntries(repository);
   const main = await readMainRecord(repository);
   if (main === null || !entries.every(isPlain)) return askGitForList(repository);
-  const linked = await Promise.all(entries.map(fromEntry));
+  const linked = await Promise.all(entries.map((entry) => fromEntry(repository, entry)));
   const all = [...main, ...linked.toSorted((a, b) => (a.path < b.path ? -1 : 1))];
   return all.every(({ head }) => head !== null) ? all : askGitForList(repository);
 }
@@ -55,7 +56,9 @@ async function readMainRecord({ bare, commonDir }: Repository): Promise<readonly
   if (bare) return [];
   const head = await readFile(join(commonDir, "HEAD"), "utf8").catch(() => "");
   if (basename(commonDir) !== ".git" || !hasRefFiles(head)) return null;
-  return [await describeFiles(dirname(commonDir), { gitDir: commonDir, run: null, head, making: false })];
+  const path = dirname(commonDir);
+  const place = { path, exists: await leadsTo(path, commonDir) };
+  return [describeFiles(place, { gitDir: commonDir, run: null, head, making: false })];
 }
 
 async function askGitForList(repository: Repository): Promise<WorktreeRecord[]> {
@@ -75,13 +78,16 @@ async function askGitForList(repository: Repository): Promise<WorktreeRecord[]> 
     const gitDir = main ? repository.commonDir : entry?.gitDir;
     if (path === undefined || gitDir === undefined || fields.has("bare")) return undefined;
     const head = fields.get("HEAD") ?? repository.zero;
+    const place =
+      entry === undefined
+        ? { path, exists: await leadsTo(path, gitDir) }
+        : await locateWorktree(repository, { ...entry, folder: path });
     return {
-      path,
+      ...place,
       gitDir,
       run: entry?.run ?? null,
       branch: fields.get("branch") ?? null,
       head: head === repository.zero ? null : head,
-      exists: await leadsTo(path, gitDir),
       locked: fields.has("locked"),
       unfinished: entry?.making === true,
     };
@@ -92,7 +98,7 @@ async function askGitForList(repository: Repository): Promise<WorktreeRecord[]> 
 export async function findWorktree(repository: Repository, run: string): Promise<WorktreeRecord | undefined> {
   const entries = (await readEntries(repository)).filter((entry) => entry.run === run);
   const owned = entries.every(isPlain)
-    ? await Promise.all(entries.map(fromEntry))
+    ? await Promise.all(entries.map((entry) => fromEntry(repository, entry)))
     : (await listWorktrees(repository)).filter((record) => record.run === run);
   return owned.find((record) => record.exists) ?? owned[0];
 }
@@ -103,30 +109,26 @@ function isPlain(entry: WorktreeEntry): entry is WorktreeEntry & { readonly fold
   return folder !== null && whole && !initializing && hasRefFiles(head);
 }
 
-function fromEntry(entry: WorktreeEntry & { readonly folder: string }): Promise<WorktreeRecord> {
-  return describeFiles(entry.folder, entry);
+async function fromEntry(
+  repository: Repository,
+  entry: WorktreeEntry & { readonly folder: string },
+): Promise<WorktreeRecord> {
+  return describeFiles(await locateWorktree(repository, entry), entry);
 }
 
-async function describeFiles(
-  path: string,
+function describeFiles(
+  place: LocatedWorktree,
   { gitDir, run, head, making }: Pick<WorktreeEntry, "gitDir" | "run" | "head" | "making">,
-): Promise<WorktreeRecord> {
+): WorktreeRecord {
   return {
-    path,
+    ...place,
     gitDir,
     run,
     branch: /^ref: (refs\/heads\/.*)\n$/s.exec(head)?.[1] ?? null,
     head: readGitDirHead(toRawPath(gitDir)),
-    exists: await leadsTo(path, gitDir),
     locked: existsSync(join(gitDir, "locked")),
     unfinished: making,
   };
-}
-
-/** True if the worktree at this path exists and belongs to this git directory. */
-async function leadsTo(path: string, gitDir: string): Promise<boolean> {
-  const link = await realpath(await readGitLink(join(path, ".git"))).catch(() => undefined);
-  return link !== undefined && link === (await realpath(gitDir));
 }
 
 function splitField(field: string): [string, string] {

@@ -184,7 +184,7 @@ function stayingText({ remains }: RunRemoval, dryRun: boolean): readonly string[
     ...(unlinked === null
       ? []
       : [
-          `  ${unlinked} stays: it does not lead to this repository, which may have been moved.`,
+          `  ${unlinked} stays: it leads to another repository than this one.`,
           ...(dryRun ? [`  To remove it as well, link it first: git worktree repair ${quoteWord(unlinked)}`] : []),
         ]),
     ...keptCopies.map((ref) => `  ${shortName(ref)} stays: it has commits that no other branch has.`),
