@@ -17,7 +17,7 @@ export const spec = {
   summary: "run the same work again, and compare the two runs",
   details: [
     "Starts a new run with the same work, options, agent, limits, mode and seed, from the same commit, in its own worktree and on its own branch. Agents and commands are really executed. Before its first push, pull request, comment or label the new run waits for your answer (exit status 4): `holdfast approve RUN publish` or `holdfast approve RUN stop`. With --publish it does not ask. `holdfast replay` checks the record without executing anything.",
-    "Exit status: that of the run, or 8 if it had the same result but diverged before it.",
+    "Exit status: that of the run, or 8 if it had the same result, and a step, the files or a verdict differ.",
   ],
   operands: [{ name: "RUN", about: "the run", required: true, completes: "run" }],
   consent: "works",
@@ -81,13 +81,19 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const spent = { a: spentKnown(a), b: spentKnown(b) };
   if (shell.json) shell.write(`${JSON.stringify({ kind: "comparison", ...compared, spent })}\n`);
   else shell.write(rerunText(compared, shell.page));
-  return exit === "done" && compared.compared.step !== null ? "diverged" : exit;
+  return exit === "done" && isDiverged(compared) ? "diverged" : exit;
 }
 
-function rerunText({ of, run, compared, spent, ended }: RerunReport, page: Page): string {
+/** Two agents may answer alike and leave different files. */
+function isDiverged({ compared: { step, files, verdict } }: RerunReport): boolean {
+  return step !== null || files !== null || verdict !== null;
+}
+
+function rerunText(report: RerunReport, page: Page): string {
+  const { of, run, compared, spent, ended } = report;
   const { same, step, files, verdict } = compared;
   const names = `${escapeText(run)} (b) beside ${escapeText(of)} (a)`;
-  const verdictText = step === null ? paint(page, "green", "The same") : paint(page, "yellow", "Diverged");
+  const verdictText = isDiverged(report) ? paint(page, "yellow", "Diverged") : paint(page, "green", "The same");
   return `\n${verdictText}: ${names}\n${fieldsText(
     [
       ["same", countText(same, "result from the start", "results from the start")],
@@ -103,6 +109,9 @@ function rerunText({ of, run, compared, spent, ended }: RerunReport, page: Page)
   )}`;
 }
 
+/** The label of a field and the space after it. */
+const LABEL = 12;
+
 function costText({ microUsd, unpriced }: RerunReport["spent"]["a"]): string {
   return (unpriced ?? 0) > 0 && microUsd === 0 ? "unknown" : moneyText(microUsd);
 }
@@ -113,12 +122,11 @@ function partingText(parting: FirstDivergence | null, page: Page): string {
   const at = a ?? b;
   const place = at === null ? "" : placeText(at);
   if (a === null || b === null) return `${place}: only in ${a === null ? "b" : "a"}`;
-  const [was, is] = cutValues(
-    expected,
-    actual,
-    Number.isFinite(page.width) ? Math.max(20, (page.width - 30) / 2) : 500,
-  );
-  return `${place}, ${field === "" ? "tree" : field.slice(1).replaceAll("/", ".")}: a ${was}, b ${is}`;
+  const name = `${place}, ${field === "" ? "tree" : field.slice(1).replaceAll("/", ".")}`;
+  // Both values fit into the line, each with the marks where it is cut.
+  const room = Math.floor((page.width - LABEL - name.length - ": a …, b …".length - 2) / 2);
+  const [was, is] = cutValues(expected, actual, Number.isFinite(room) ? Math.max(8, room) : 500);
+  return `${name}: a ${was}, b ${is}`;
 }
 
 function placeText({ iteration, stage, step }: Outcome): string {

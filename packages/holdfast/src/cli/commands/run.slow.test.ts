@@ -625,7 +625,7 @@ describe("unknown usage", () => {
     const place = await work.begin();
     // A plain command reports no usage.
     const loop = ["--task", "Write", "--workflow", "ralph", "--until", "test -f a.txt", "--no-first-check"];
-    const ran = await place.run("run", ...loop, "--agent", "command:touch a.txt");
+    const ran = await place.run("run", ...loop, "--agent", "command:date +%N > a.txt");
     expect(ran.status, ran.stdout + ran.stderr).toBe(0);
     const { runs } = await place.json("list");
     const [{ id }] = runs;
@@ -637,10 +637,12 @@ describe("unknown usage", () => {
     expect((await place.run("list")).stdout).not.toMatch(/\b0 tokens|\$0\.00/);
     // The plan of a rerun names what it would execute, as the plan of a run does.
     const dry = await place.json("rerun", id, "--dry-run");
-    expect(dry.plan.uses).toMatchObject({ checks: ["test -f a.txt"], agents: [{ agent: "command:touch a.txt" }] });
-    expect((await place.run("rerun", id, "--dry-run")).stdout).toMatch(/Would use[^]*touch a\.txt/);
-    const { stdout } = await place.run("--json", "rerun", id);
+    expect(dry.plan.uses).toMatchObject({ checks: ["test -f a.txt"], agents: [{ agent: "command:date +%N > a.txt" }] });
+    expect((await place.run("rerun", id, "--dry-run")).stdout).toMatch(/Would use[^]*date \+%N > a\.txt/);
+    const { stdout, status } = await place.run("--json", "rerun", id);
     const report = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
+    // The agent answered alike and wrote another file.
+    expect([status, report.compared.step, report.compared.files?.b.step]).toEqual([8, null, expect.any(String)]);
     expect(report.spent).toMatchObject({ a: unknown, b: unknown });
     for (const args of [
       ["status", id],
