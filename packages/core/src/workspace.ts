@@ -111,8 +111,8 @@ export interface Workspaces {
   keep(params: { readonly run: string; readonly commit: string }): Promise<string>;
   /** Commit of a branch (full name); null when there is no such branch. */
   branchTip(branch: string): Promise<string | null>;
-  /** Whether the commit (or HEAD) has a file at this path from the root. */
-  hasFile(params: { readonly commit: string; readonly path: string }): Promise<boolean>;
+  /** The file at this path from the root in the commit (or HEAD); null when there is none. */
+  fileMode(params: { readonly commit: string; readonly path: string }): Promise<"plain" | "executable" | null>;
   /** Recreates the branch (full name) of a run. It never moves one: CONFLICT when it exists at another commit. Durable when it returns. */
   createBranch(params: { readonly branch: string; readonly commit: string }): Promise<void>;
   /** The objects that the run's refs keep and that no remote-tracking branch has. GIT_FAILED beyond `maxBytes`. */

@@ -105,8 +105,11 @@ function workspacesOf(repository: Repository, checkout: Checkout | undefined, ow
       return ref;
     },
     branchTip: (branch) => readBranchTip(repository, branch),
-    async hasFile({ commit, path }) {
-      return (await repository.git.result({ args: ["cat-file", "-e", `${commit}:${path}`] })).code === 0;
+    async fileMode({ commit, path }) {
+      const { code, stdout } = await repository.git.result({ args: ["ls-tree", "-z", "--full-tree", commit, path] });
+      if (code !== 0 || stdout.length === 0) return null;
+      // A link may point to a program: only a regular file without the bit is known not to run.
+      return stdout.toString("utf8").startsWith("100644 ") ? "plain" : "executable";
     },
     async createBranch(params) {
       await createBranch(repository, params);

@@ -71,6 +71,7 @@ export async function observeStart(
     readonly run: string;
     readonly work: Work;
     readonly forgeUse: StartFacts["forgeUse"];
+    readonly isForgeDeclined: boolean;
     readonly again: boolean;
     readonly needsFiles: boolean;
     readonly roles: StartFacts["roles"];
@@ -79,7 +80,7 @@ export async function observeStart(
     readonly isAnnounced: (run: string) => boolean;
   },
 ): Promise<{ readonly facts: StartFacts; readonly issue: IssueSnapshot | null; readonly place: RunPlace | null }> {
-  const { run, work, forgeUse, again, needsFiles, roles } = request;
+  const { run, work, forgeUse, isForgeDeclined, again, needsFiles, roles } = request;
   const { forge } = adapters;
   const asked = shared.forgeError === null ? await askIssue(adapters, work) : { issue: null, error: null };
   const { issue, error } = asked;
@@ -89,6 +90,7 @@ export async function observeStart(
     run,
     work,
     forgeUse,
+    isForgeDeclined,
     again,
     needsFiles,
     repository:
@@ -353,26 +355,46 @@ async function observeCommands(
       const program = firstProgram(line);
       if (program === null) return null;
       const common = { role, line, program, isAgent };
-      if (!program.includes("/"))
-        return findProgram(program) === undefined ? { ...common, where: "system", here: null } : null;
-      if (program.startsWith("/")) return (await isFile(program)) ? null : { ...common, where: "system", here: null };
+      if (!program.includes("/") || program.startsWith("/")) {
+        const problem = await programProblem(program, cwd);
+        return problem === null ? null : { ...common, problem, where: "system", here: null };
+      }
+      if (base === null) return null;
+      const mode = await modeInBase(adapters, base, program);
+      if (mode === "executable") return null;
+      if (mode === "plain") return { ...common, problem: "not_executable", where: "base", here: null };
       const here = resolve(cwd, program);
-      if (base === null || (await isInBase(adapters, base, program))) return null;
-      return { ...common, where: "base", here: (await isFile(here)) ? here : null };
+      return { ...common, problem: "missing", where: "base", here: (await isFile(here)) ? here : null };
     }),
   );
   const unique = new Map(missing.flatMap((one) => (one === null ? [] : [[`${one.role} ${one.line}`, one] as const])));
   return [...unique.values()];
 }
 
+/** Why a program of this machine cannot run; null: it can. A name without a slash is searched on PATH. */
+export async function programProblem(program: string, cwd: string): Promise<CommandFacts["problem"] | null> {
+  if (!program.includes("/")) return findProgram(program) === undefined ? "missing" : null;
+  const path = resolve(cwd, program);
+  if (!(await isFile(path))) return "missing";
+  const canRun = await access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+  return canRun ? null : "not_executable";
+}
+
 async function isFile(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null))?.isFile() === true;
 }
 
-async function isInBase({ workspaces }: Adapters, base: BaseFacts, path: string): Promise<boolean> {
+async function modeInBase(
+  { workspaces }: Adapters,
+  base: BaseFacts,
+  path: string,
+): Promise<"plain" | "executable" | null> {
   const commit = base.kind === "found" ? base.commit : "HEAD";
   const inside = join("/", path).slice(1);
-  return (await workspaces?.hasFile({ commit, path: inside })) === true;
+  return (await workspaces?.fileMode({ commit, path: inside })) ?? null;
 }
 
 /**

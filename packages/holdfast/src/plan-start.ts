@@ -96,6 +96,8 @@ export interface PlanOptions {
   readonly isRepeated?: boolean;
   /** Facts of an earlier plan of the same request, which then are not gathered again. */
   readonly known?: SharedFacts | undefined;
+  /** The config sets the forge to none. */
+  readonly isForgeDeclined?: boolean;
   /** Whether another process has announced that it starts the run. */
   readonly isAnnounced?: (run: string) => boolean;
 }
@@ -139,6 +141,7 @@ export async function planStart(
     run: id,
     work,
     forgeUse: forgeUse(workflow.shape.name),
+    isForgeDeclined: options.isForgeDeclined ?? false,
     again: again || options.isRepeated === true,
     needsFiles: adapters.workspaces === null && isBuiltIn(workflow.shape.name),
     roles: request.roles,
@@ -405,9 +408,11 @@ async function load(file: string): Promise<Readonly<Record<string, unknown>>> {
     const module: unknown = await import(pathToFileURL(file).href);
     return isRecord(module) ? module : {};
   } catch (cause) {
+    // Node adds the file of Holdfast that imports it, which the user cannot change.
+    const why = (cause instanceof Error ? cause.message : String(cause)).replace(/ imported from .*/, "");
     throw new HoldfastError({
       code: "WORKFLOW_INVALID",
-      message: `The workflow ${file} cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`,
+      message: `The workflow ${file} cannot be loaded: ${why}`,
       hint: "Give the path of a file that Node can import; in TypeScript use only syntax that can be erased.",
       cause,
     });

@@ -1,5 +1,13 @@
 /** Mistakes that prevent the start of a run: each with its message, error code and hint. Pure. */
-import { type PreflightRow, cannot, commandMissing, isTooOld, lastLine, spaceFindings } from "./preflight-facts.ts";
+import {
+  type PreflightRow,
+  type StartFacts,
+  cannot,
+  commandMissing,
+  isTooOld,
+  lastLine,
+  spaceFindings,
+} from "./preflight-facts.ts";
 
 export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
   {
@@ -52,12 +60,12 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
     mistake: "the remote cannot be reached",
     level: "error",
     code: "FORGE_FAILED",
-    judge: ({ repository, forge }) =>
+    judge: ({ repository, forge, ...facts }) =>
       repository?.unreachable != null && repository.remote !== null && forge !== null
         ? [
             {
               message: `The remote ${repository.remote.name} (${repository.remote.url}) cannot be reached: ${lastLine(repository.unreachable.message)}`,
-              hint: `Check it with \`git ls-remote ${repository.remote.name}\`, or change it with \`git remote set-url ${repository.remote.name} URL\`.`,
+              hint: `Check it with \`git ls-remote ${repository.remote.name}\`, or change it with \`git remote set-url ${repository.remote.name} URL\`.${withoutForge(facts)}`,
               ...(repository.unreachable.cause === "auth" ? { code: "FORGE_DENIED" as const } : {}),
             },
           ]
@@ -93,10 +101,16 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
     mistake: "there is no login for the forge, or its token lacks a scope or the right to write",
     level: "error",
     code: "FORGE_DENIED",
-    judge: ({ forgeError }) =>
+    judge: ({ forgeError, ...facts }) =>
       forgeError === null
         ? []
-        : [{ message: forgeError.message, hint: forgeError.hint ?? null, code: forgeError.code }],
+        : [
+            {
+              message: forgeError.message,
+              hint: `${forgeError.hint ?? ""}${withoutForge(facts)}`.trim() || null,
+              code: forgeError.code,
+            },
+          ],
   },
   {
     check: "issue",
@@ -241,7 +255,7 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
   },
   {
     check: "agent_command",
-    mistake: "the program of a command agent does not exist",
+    mistake: "the program of a command agent does not exist or is not executable",
     level: "error",
     code: "NEEDS_DECISION",
     noticeIn: "dry-run",
@@ -249,7 +263,7 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
   },
   {
     check: "command",
-    mistake: "the program of a gate or a check does not exist",
+    mistake: "the program of a gate or a check does not exist or is not executable",
     level: "error",
     code: "NEEDS_DECISION",
     judge: ({ commands }) =>
@@ -281,6 +295,12 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
     judge: ({ folders }) => spaceFindings(folders, "full"),
   },
 ];
+
+/** A task that can do without a forge: how to work without one. */
+function withoutForge({ work, forgeUse }: Pick<StartFacts, "work" | "forgeUse">): string {
+  if (work.kind !== "task" || forgeUse !== "optional") return "";
+  return " Or work without issues and pull requests: `holdfast setup --yes --forge none`.";
+}
 
 const NEEDS_ISSUE = "This workflow needs an issue";
 export const NEW_REPOSITORY = 'Make it one: `git init && git add --all && git commit -m "First commit"`.';

@@ -24,6 +24,8 @@ export interface StartFacts {
   readonly repository: RepositoryFacts | null;
   /** The workflow edits files, so it needs a repository. */
   readonly needsFiles: boolean;
+  /** The user chose to work without a forge. */
+  readonly isForgeDeclined: boolean;
   /** null: there is none. */
   readonly forge: { readonly name: string; readonly location: string } | null;
   /** The forge's refusal: no login, a missing right, no answer. */
@@ -85,6 +87,7 @@ export interface CommandFacts {
   readonly role: string;
   readonly line: string;
   readonly program: string;
+  readonly problem: "missing" | "not_executable";
   /** Where the program was looked for: on this machine, or in the files of the base, which the run may change. */
   readonly where: "system" | "base";
   readonly isAgent: boolean;
@@ -144,10 +147,15 @@ export function cannot(provider: string, { problem, hint }: AgentProbe): Said {
   return { message: `The agent ${provider} cannot be used: ${problem ?? "it is not ready"}`, hint };
 }
 
-export function commandMissing({ role, line, program, where, here, isAgent }: CommandFacts): Said {
+export function commandMissing({ role, line, program, problem, where, here, isAgent }: CommandFacts): Said {
+  if (problem === "not_executable")
+    return {
+      message: `${role} \`${line}\` cannot run: ${program} is not executable`,
+      hint: `Run \`chmod +x ${program}\`${where === "base" ? " and commit the change" : ""}.`,
+    };
   if (where === "system")
     return {
-      message: `${role} \`${line}\` cannot run: ${program} ${program.startsWith("/") ? "does not exist" : "is not on PATH"}`,
+      message: `${role} \`${line}\` cannot run: ${program} ${program.includes("/") ? "does not exist" : "is not on PATH"}`,
       hint: `Install it, or name another command. \`command -v ${program}\` shows whether it is found.`,
     };
   const message = `${role} \`${line}\` ${isAgent ? "cannot run" : "fails until it exists"}: ${program} is not in the files that the run starts from`;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { HoldfastError } from "@holdfast/platform/error";
 import { firstProgram } from "./observe-start.ts";
 import { PREFLIGHT, judgeStart, preflightError } from "./preflight.ts";
 import type { StartFacts } from "./preflight-facts.ts";
@@ -18,6 +19,7 @@ const fine: StartFacts = {
     occupied: null,
   },
   needsFiles: false,
+  isForgeDeclined: false,
   forge: { name: "github", location: "https://github.com/octo/app" },
   forgeError: null,
   issue: "open",
@@ -65,6 +67,11 @@ describe("preflight", () => {
       "an unreachable remote without a forge",
       { work: { kind: "task", text: "x" }, forge: null, issue: null, repository: { ...repository, unreachable } },
       ["notice offline", "notice no_forge"],
+    ],
+    [
+      "a task where the user chose to have no forge",
+      { work: { kind: "task", text: "x" }, forge: null, isForgeDeclined: true, issue: null },
+      [],
     ],
     [
       "a task that must become an issue, without a remote",
@@ -145,6 +152,15 @@ describe("preflight", () => {
   ] as const)("%s", (_name, facts, found) => {
     // The table is constant, so its types are narrower than the facts.
     expect(checksOf(facts as Partial<StartFacts>)).toEqual(found);
+  });
+
+  test("where the forge cannot be used, a task is offered the way without one, and an issue is not", () => {
+    const forgeError = new HoldfastError({ code: "FORGE_DENIED", message: "no login", hint: "Log in." });
+    const broken = { forgeError, repository: { ...repository, unreachable } };
+    const hintsOf = (work: StartFacts["work"]) => judgeStart({ ...fine, ...broken, work }).map(({ hint }) => hint);
+    const way = expect.stringContaining("`holdfast setup --yes --forge none`");
+    expect(hintsOf({ kind: "task", text: "x" })).toEqual([way, way]);
+    expect(hintsOf({ kind: "issue", number: 1 })).toEqual([expect.not.stringContaining("forge none"), "Log in."]);
   });
 
   test("a dry run needs no agent, and --wait waits for space", () => {

@@ -60,8 +60,9 @@ const NOTICES: readonly PreflightRow[] = [
     mistake: "no forge is known, and the work is a task: the run ends with a branch",
     level: "notice",
     code: null,
-    judge: ({ work, forgeUse, forge, repository }) => {
+    judge: ({ work, forgeUse, forge, isForgeDeclined, repository }) => {
       if (work.kind !== "task" || forgeUse !== "optional" || forge !== null || repository === null) return [];
+      if (isForgeDeclined) return [];
       const { remote } = repository;
       const why =
         remote === null ? "The repository has no remote" : `${remote.url} is not known to be at GitHub or GitLab`;
@@ -85,7 +86,7 @@ const NOTICES: readonly PreflightRow[] = [
       return [
         {
           message: `The run pushes its branch to ${dirname(gitDir)}, another checkout on this machine, and writes issues and pull requests to ${forge.location}`,
-          hint: "To keep the work in this repository: `holdfast setup --forge none`.",
+          hint: "To keep the work in this repository: `holdfast setup --yes --forge none`.",
         },
       ];
     },
@@ -197,7 +198,7 @@ const NOTICES: readonly PreflightRow[] = [
   },
   {
     check: "command_file",
-    mistake: "the script of a gate or a check is not in the base",
+    mistake: "the script of a gate or a check is not in the base, or is not executable there",
     level: "notice",
     code: null,
     judge: ({ commands }) => commands.filter(({ isAgent, where }) => !isAgent && where === "base").map(commandMissing),

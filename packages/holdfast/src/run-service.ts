@@ -108,7 +108,7 @@ export class RunService {
   /** Throws if the preflight finds an error: then nothing was created. */
   async plan(
     params: StartParams,
-    options: Omit<PlanOptions, "known" | "isAnnounced"> & { readonly like?: StartPlan } = {},
+    options: Omit<PlanOptions, "known" | "isAnnounced" | "isForgeDeclined"> & { readonly like?: StartPlan } = {},
   ): Promise<StartPlan> {
     checkStart(params);
     const { mode = "default", seed } = chosenSeed(params);
@@ -139,7 +139,12 @@ export class RunService {
       listStartingProcesses(this.#options.announces, []).some(
         (other) => other.run === run && other.pid !== process.pid,
       );
-    const { plan, facts } = await planStart(adapters, request, { ...how, known, isAnnounced });
+    const { plan, facts } = await planStart(adapters, request, {
+      ...how,
+      known,
+      isAnnounced,
+      isForgeDeclined: this.#options.forge.kind === "none",
+    });
     this.#planned.set(plan, { adapters });
     RunService.#facts.set(plan, facts);
     return plan;

@@ -340,6 +340,34 @@ const ERRORS: readonly Situation[] = [
     dry: 0,
   },
   {
+    name: "a committed agent, not executable",
+    check: "agent_command",
+    prepare: async (place) => {
+      await writeFile(join(place.clone, "agent.sh"), "#!/bin/sh\n", { mode: 0o644 });
+      await place.git("add", "agent.sh");
+      await place.git("commit", "-qm", "agent");
+      await place.git("push", "-q", "origin", "main");
+      return { args: ["run", "1", "--agent", "command:./agent.sh"] };
+    },
+    status: 4,
+    says: "The agent `./agent.sh` cannot run: ./agent.sh is not executable",
+    hint: "chmod +x ./agent.sh` and commit the change",
+    dry: 0,
+  },
+  {
+    name: "a whole path, not executable",
+    check: "agent_command",
+    prepare: async (place) => {
+      const path = join(place.clone, "../agent.sh");
+      await writeFile(path, "#!/bin/sh\n", { mode: 0o644 });
+      return { args: ["run", "1", "--agent", `command:${path}`] };
+    },
+    status: 4,
+    says: "agent.sh is not executable",
+    hint: "chmod +x /",
+    dry: 0,
+  },
+  {
     name: "a gate whose program does not exist",
     check: "command",
     prepare: () => ({ args: [...ISSUE, "--gate", "CI=1 no-such-runner test"] }),

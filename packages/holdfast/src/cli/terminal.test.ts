@@ -61,16 +61,16 @@ describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", (
   });
 
   test("setup asks for the gate, shows the file, and writes it after Enter, not after a no or the end of the input", async () => {
-    const refused = await typed("setup --agent command:./a", ["make\n", "n\n"], {}, SETUP_ASKS);
+    const refused = await typed("setup --agent command:sh", ["make\n", "n\n"], {}, SETUP_ASKS);
     expect([refused.status, refused.output]).toEqual([4, expect.stringContaining("gate: make")]);
     const path = join(repository, "holdfast.config.yaml");
     await expect(readFile(path, "utf8")).rejects.toThrow("ENOENT");
-    const ended = await typed("setup --agent command:./a", ["make\n", "\u0004"], {}, SETUP_ASKS);
+    const ended = await typed("setup --agent command:sh", ["make\n", "\u0004"], {}, SETUP_ASKS);
     expect(ended.status).toBe(4);
     await expect(readFile(path, "utf8")).rejects.toThrow("ENOENT");
-    const taken = await typed("setup --agent command:./a", ["\n", "\n"], {}, SETUP_ASKS);
+    const taken = await typed("setup --agent command:sh", ["\n", "\n"], {}, SETUP_ASKS);
     expect([taken.status, taken.output]).toEqual([0, expect.stringContaining("Wrote ")]);
-    expect(await readFile(path, "utf8")).toMatch(/^# .*\nagent: command:\.\/a\n$/);
+    expect(await readFile(path, "utf8")).toMatch(/^# .*\nagent: command:sh\n$/);
   });
 
   test("yes restores", async () => {

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { AGENT_LIST, AGENT_NAMES, AGENT_PROGRAMS } from "@holdfast/core/agent";
@@ -192,6 +192,14 @@ describe("agents", () => {
     expect((await run("agents", "list", "claude")).status).toBe(2);
   });
 
+  test("an unknown workflow is refused with the known ones, without a path of Holdfast's own files", async () => {
+    const { status, stderr } = await run("run", "--task", "x", "--workflow", "rlaph", "--agent", "command:true");
+    expect([status, stderr]).toEqual([
+      2,
+      'error: There is no workflow and no file "rlaph"\nhint:  Did you mean ralph? One of: impl, crunch, ralph, the path of a file.\n',
+    ]);
+  });
+
   test("the help of run and resume names them", async () => {
     for (const name of ["run", "resume"])
       expect((await run(name, "--help")).stdout.replaceAll(/\s+/g, " ")).toContain(AGENT_LIST);
@@ -218,12 +226,46 @@ describe("setup", () => {
     expect(again).toMatchObject({ status: 0, stdout: expect.stringContaining("needs no change") });
   });
 
-  test("without a file, an agent and a gate it writes nothing", async () => {
-    expect(await run("setup", "--yes")).toMatchObject({
-      status: 4,
-      stdout: expect.stringContaining("Nothing to write: no agent and no gate were found.\n"),
-    });
+  test("without an agent it writes nothing that it only detected", async () => {
+    writeFileSync(join(repository, "go.mod"), "module x\n");
+    for (const more of [["--yes"], []])
+      expect(await run("setup", ...more)).toMatchObject({
+        status: 4,
+        stdout: expect.stringContaining("Nothing was written: no agent was found.\n"),
+      });
     expect(existsSync(join(repository, "holdfast.config.yaml"))).toBe(false);
+    expect(await run("setup", "--yes", "--forge", "none")).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/^forge +none, as you chose/m),
+      stderr: expect.stringContaining("No agent is ready."),
+    });
+    expect(config()).toContain("kind: none");
+  });
+
+  test("a command agent whose program cannot run is refused, and one that can is not tested", async () => {
+    const script = join(repository, "agent.sh");
+    writeFileSync(script, "#!/bin/sh\n", { mode: 0o644 });
+    for (const [agent, says] of [
+      ["command:/nosuch.sh --fast", "/nosuch.sh does not exist"],
+      ["command:./nosuch.sh", "./nosuch.sh does not exist"],
+      ["command:nosuch", "nosuch is not on PATH"],
+      [`command:${script}`, "is not executable"],
+    ] as const)
+      expect(await run("setup", "--yes", "--agent", agent)).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining(says),
+      });
+    expect((await run("setup", "--yes", "--agent", "command:./agent.sh")).stderr).toContain("chmod +x ./agent.sh");
+    expect(existsSync(join(repository, "holdfast.config.yaml"))).toBe(false);
+    chmodSync(script, 0o755);
+    const { status, stderr } = await run("setup", "--yes", "--agent", "command:./agent.sh");
+    expect([status, stderr]).toEqual([0, 'Next: holdfast run --task "WHAT TO DO" --dry-run\n']);
+  });
+
+  test("a directory that is not in a repository is reported", async () => {
+    rmSync(join(repository, ".git"), { recursive: true });
+    const { stderr } = await run("setup", "--yes");
+    expect(stderr.replaceAll(/\s+/g, " ")).toContain("is not in a git repository. Make it one: `git init && git add");
   });
 
   test("without a terminal it shows the file and writes nothing", async () => {
@@ -266,7 +308,7 @@ describe("setup", () => {
       4,
       expect.stringMatching(/^agent +none is ready/m),
       expect.stringMatching(
-        /^No agent is ready\. Set one up, such as claude\. Install it: `npm install -g @anthropic-ai\/claude-code`.*\nShow what each needs: holdfast agents\n$/,
+        /^No agent is ready\. Set one up, such as claude\. Install it: `npm install -g @anthropic-ai\/claude-code`.*\nAny other program works too: holdfast setup --agent command:PROGRAM\nShow what each needs: holdfast agents\n$/,
       ),
     ]);
   });

@@ -1,14 +1,22 @@
 /** The `run` command: starts a run of a workflow on an issue or a task. */
 import { isUtf8 } from "node:buffer";
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { splitAgent } from "@holdfast/core/agent";
 import type { JsonObject } from "@holdfast/core/json";
+import { choiceHint } from "@holdfast/core/options";
 import type { RunSummary, Work } from "@holdfast/core/run";
-import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
-import { type BuiltInName, DEFAULT_WORKFLOW, filesTasks, isBuiltIn } from "@holdfast/workflows/built-in";
+import {
+  BUILT_IN_NAMES,
+  type BuiltInName,
+  DEFAULT_WORKFLOW,
+  filesTasks,
+  isBuiltIn,
+} from "@holdfast/workflows/built-in";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import { guessSetup, readerOf } from "../../config/detect-setup.ts";
 import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
@@ -317,6 +325,11 @@ async function planRun(
   const how = { dryRun: input.on("dry-run"), wait: input.on("wait"), ...(like === undefined ? {} : { like }) };
   if (!isBuiltIn(workflow)) {
     const file = resolve(shell.cwd, workflow);
+    if (!existsSync(file))
+      throw usageError(
+        `There is no workflow and no file ${describeValue(workflow)}`,
+        choiceHint(workflow, [...BUILT_IN_NAMES, "the path of a file"]),
+      );
     const id = shell.env[RUN_ID_VARIABLE];
     const named = { labels: { "workflow-file": file }, ...(id === undefined ? {} : { id }) };
     const custom = await loadConsented(shell, file, "typed");

@@ -12,7 +12,9 @@ import type { ConfigEdit } from "../../config/edit-config.ts";
 import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
 import type { ObservedForge } from "../../find-forge.ts";
-import { unnamedAgentOf } from "../../observe-start.ts";
+import { firstProgram, programProblem, unnamedAgentOf } from "../../observe-start.ts";
+import { NEW_REPOSITORY } from "../../preflight-errors.ts";
+import { commandMissing } from "../../preflight-facts.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
@@ -23,7 +25,7 @@ export const spec = {
   name: "setup",
   summary: "find your agent and forge, and write the config file",
   details: [
-    "Looks for installed agents, a forge login, the command that installs this project's dependencies and the command that tests it, and writes what it found to holdfast.config.yaml. At a terminal it asks which agent and which commands to use. Every question has a flag, and --yes accepts the proposals. Enter accepts a proposal. Without a terminal and without --yes it shows the file and writes nothing (exit status 2). Without any agent that is ready it ends with exit status 4 and the command that installs one.",
+    "Looks for installed agents, a forge login, the command that installs this project's dependencies and the command that tests it, and writes what it found to holdfast.config.yaml. At a terminal it asks which agent and which commands to use. Every question has a flag, and --yes accepts the proposals. Enter accepts a proposal. Without a terminal and without --yes it shows the file and writes nothing (exit status 2). Without any agent that is ready it writes only what flags or answers set. If there are none, it writes nothing and ends with exit status 4 and the command that installs an agent.",
     "An existing file keeps its other settings and its comments. A setting of the file is changed only by a flag.",
     "Holdfast also works without a config file. --defaults writes one that explains every setting.",
   ],
@@ -74,14 +76,18 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
       message: `There is no worktree in ${shell.cwd}: it is a bare repository or a git directory`,
       hint: "Run this in a worktree of the repository. Flags and environment variables also set values.",
     });
-  const root = findRepositoryRoot(shell.cwd) ?? shell.cwd;
+  const repository = findRepositoryRoot(shell.cwd);
+  const root = repository ?? shell.cwd;
   if (input.on("defaults")) return writeDefaults(shell, input, join(root, CONFIG_FILE));
   const path = findConfig(shell.cwd) ?? join(root, CONFIG_FILE);
-  const typed = await readFlags(input);
+  const typed = await readFlags(input, root);
   const found = await observe(shell, root, typed.forge);
   const asks = shell.canAsk && !input.on("yes") && !input.on("dry-run");
-  const chosen = asks ? await ask(shell, found, typed) : typed;
-  const plan = planSetup(found, chosen);
+  const chosen = asks ? await ask(shell, found, typed, root) : typed;
+  const proposed = planSetup(found, chosen);
+  // Detected commands alone are no reason to write a file: without an agent no run starts.
+  const lacksAgent = proposed.agent === null && !asks && Object.values(typed).every((value) => value === undefined);
+  const plan = lacksAgent ? { ...proposed, edits: [] } : proposed;
   const before = textOf(path);
   const { editConfig } = await import("../../config/edit-config.ts");
   const text =
@@ -112,12 +118,12 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
     text: (page) => {
       const seen = asks ? "" : `${foundText(found, plan, page)}\n`;
       const file = isWritten || !changed ? "" : `${escapeText(path)} would be:\n\n${text}`;
-      const none =
-        before === "" ? "Nothing to write: no agent and no gate were found" : `${escapeText(path)} needs no change`;
+      const none = before === "" ? "Nothing was written: no agent was found" : `${escapeText(path)} needs no change`;
       const end = changed ? file : `${none}.\n`;
       return `${seen}${isWritten ? `Wrote ${escapeText(path)}\n` : end}`;
     },
   });
+  if (repository === null) shell.notify(`${escapeText(root)} is not in a git repository. ${NEW_REPOSITORY}`);
   return conclude(shell, input, { isWritten, changed, asks, plan, found });
 }
 
@@ -183,11 +189,14 @@ function conclude(
   if (input.on("dry-run")) return "done";
   if (state.plan.agent === null) {
     const { hint } = unnamedAgentOf(state.found.agents);
-    shell.notify(`No agent is ready. ${escapeText(hint)}\nShow what each needs: ${program} agents`);
-    return "needs_you";
+    const own = `Any other program works too: ${program} setup --agent command:PROGRAM`;
+    shell.notify(`No agent is ready. ${escapeText(hint)}\n${own}\nShow what each needs: ${program} agents`);
+    return state.isWritten ? "done" : "needs_you";
   }
-  shell.notify(`Test the agent: ${program} agents test ${escapeText(state.plan.agent)}`);
-  shell.notify(`Then: ${program} ${firstRun(state.found)}`);
+  // The test asks for a file in words, which a program for one purpose need not understand.
+  const isCommand = splitAgent(state.plan.agent).provider === "command";
+  if (!isCommand) shell.notify(`Test the agent: ${program} agents test ${escapeText(state.plan.agent)}`);
+  shell.notify(`${isCommand ? "Next" : "Then"}: ${program} ${firstRun(state.found)}`);
   return "done";
 }
 
@@ -208,21 +217,39 @@ function schemaLine(path: string): string {
 const FORGES = ["auto", "github", "gitlab", "local", "none"] as const;
 
 /** Checks names before anything is detected: otherwise only a run would find an unknown agent. */
-async function readFlags(input: SetupInput): Promise<Chosen> {
-  const { checkAgentName } = await import("../../check-agents.ts");
-  const agentOf = (flag: "agent" | "impl-model" | "review-model"): string | undefined => {
-    const named = modelOf(flag, input.text(flag));
-    if (named !== undefined) checkAgentName(splitAgent(named).provider);
-    return named;
-  };
+async function readFlags(input: SetupInput, root: string): Promise<Chosen> {
+  const agentOf = async (flag: "agent" | "impl-model" | "review-model"): Promise<string | undefined> =>
+    await checkAgent(modelOf(flag, input.text(flag)), root);
   return {
-    agent: agentOf("agent"),
-    implModel: agentOf("impl-model"),
-    reviewModel: agentOf("review-model"),
+    agent: await agentOf("agent"),
+    implModel: await agentOf("impl-model"),
+    reviewModel: await agentOf("review-model"),
     forge: FORGES.find((kind) => kind === input.text("forge")),
     setup: input.text("setup"),
     gate: input.text("gate"),
   };
+}
+
+/** Throws USAGE for an unknown agent, and for a command whose program cannot run. */
+async function checkAgent(named: string | undefined, root: string): Promise<string | undefined> {
+  if (named === undefined) return undefined;
+  const { checkAgentName } = await import("../../check-agents.ts");
+  const { provider, model } = splitAgent(named);
+  checkAgentName(provider);
+  const program = provider === "command" && model !== null ? firstProgram(model) : null;
+  const problem = program === null ? null : await programProblem(program, root);
+  if (program === null || model === null || problem === null) return named;
+  const command = {
+    role: "The agent",
+    line: model,
+    program,
+    problem,
+    where: "system",
+    isAgent: true,
+    here: null,
+  } as const;
+  const { message, hint } = commandMissing(command);
+  throw usage(message, hint ?? "");
 }
 
 async function observe(shell: Shell, root: string, kind: Chosen["forge"]): Promise<Found> {
@@ -246,9 +273,8 @@ async function observe(shell: Shell, root: string, kind: Chosen["forge"]): Promi
 }
 
 /** Asks only for what no flag has answered, and for agents only if there is a choice. */
-async function ask(shell: Shell, found: Found, typed: Chosen): Promise<Chosen> {
+async function ask(shell: Shell, found: Found, typed: Chosen, root: string): Promise<Chosen> {
   shell.notify(foundText(found, planSetup(found, typed), shell.talk));
-  const { checkAgentName } = await import("../../check-agents.ts");
   const ready = readyAgents(found.agents);
   const proposed = planSetup(found, typed);
   const agent =
@@ -260,9 +286,7 @@ async function ask(shell: Shell, found: Found, typed: Chosen): Promise<Chosen> {
       ? await shell.ask("Command that makes a fresh worktree usable, or none?", proposed.setup)
       : typed.setup;
   const gate = typed.gate ?? (await shell.ask("Command that must succeed, or none?", proposed.gate ?? "none"));
-  const named = modelOf("agent", agent);
-  if (named !== undefined) checkAgentName(splitAgent(named).provider);
-  return { ...typed, agent: named, setup, gate };
+  return { ...typed, agent: await checkAgent(modelOf("agent", agent), root), setup, gate };
 }
 
 async function mayWrite(
@@ -418,7 +442,7 @@ function parse(text: string): Readonly<Record<string, unknown>> {
 function foundText(found: Found, plan: SetupPlan, page: Page): string {
   const lines: readonly (readonly [string, string])[] = [
     ["agent", agentLine(found, plan)],
-    ["forge", forgeLine(found)],
+    ["forge", forgeLine(found, plan)],
     ["set-up", setupLine(found, plan)],
     ["gate", gateLine(found, plan)],
   ];
@@ -440,7 +464,8 @@ function agentLine({ agents }: Found, { agent }: SetupPlan): string {
   return `${agent}${state}${others.length === 0 ? "" : `; also ready: ${others.join(", ")}`}`;
 }
 
-function forgeLine({ forge }: Found): string {
+function forgeLine({ forge }: Found, plan: SetupPlan): string {
+  if (plan.forge === "none") return "none, as you chose: no issues and no pull requests";
   if (forge === null) return "none detected from the remote: no issues and no pull requests";
   if (forge.fix !== null) return `${forge.name}, ${forge.location}: no login. ${forge.fix}`;
   return `${forge.name}, ${forge.location}${forge.login === null ? "" : `, through ${forge.login}`}`;
