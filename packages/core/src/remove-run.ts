@@ -101,10 +101,16 @@ export async function planRunRemoval(
     begun,
     forks: forks.map((fork) => fork.id),
     reasons: [
-      ...(begun || isEnded(state) ? [] : ["it has not ended"]),
+      ...(begun || isEnded(state) ? [] : [unendedReason(params.run)]),
       ...(remains === null ? [] : await lossesOf({ remains, ignored, effects, forge: params.forge })),
     ],
   };
+}
+
+/** A run without a workflow never ends. */
+function unendedReason({ workflow, checkpoints }: RunSummary): string {
+  if (workflow !== "manual") return "it has not ended";
+  return `you saved it by hand, and its ${checkpoints === 1 ? "checkpoint is" : `${checkpoints} checkpoints are`} nowhere else`;
 }
 
 async function lossesOf(params: {

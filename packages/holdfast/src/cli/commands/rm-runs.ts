@@ -43,7 +43,11 @@ export async function removeRuns(shell: Shell, selection: RunSelection): Promise
   if (!dryRun) {
     // Refused before the first is removed.
     for (const { run } of wanted) refuseRunning(run, running.get(run));
-    for (const plan of wanted) if (!removable.includes(plan)) requireRemovable(withoutForks(plan, wanted), force);
+    for (const plan of wanted) {
+      if (removable.includes(plan)) continue;
+      await refuseForked(holdfast, plan, { wanted, force });
+      requireRemovable(withoutForks(plan, wanted), force);
+    }
     for (const plan of wanted) {
       const removing = holdfast.removeRun(withoutForks(plan, wanted), { by, force });
       ({ freedBytes } = sum(freedBytes, await shell.finish(removing, { done: () => `${plan.run} was removed` })));
@@ -75,6 +79,29 @@ function refuseRunning(run: string, lease: Lease | undefined): void {
     hint: `Stop it first: \`holdfast stop ${run}\`.`,
     retry: "later",
     data: { run, owner, since: takenAt },
+  });
+}
+
+/** The hint names a command that removes the run with all its forks, and what --force would lose of each. */
+async function refuseForked(
+  holdfast: Holdfast,
+  plan: RunRemoval,
+  { wanted, force }: { readonly wanted: readonly RunRemoval[]; readonly force: boolean },
+): Promise<void> {
+  const { forks } = withoutForks(plan, wanted);
+  if (forks.length === 0) return;
+  const family = [...wanted];
+  for (const { forks: below } of family)
+    for (const fork of below)
+      if (!family.some(({ run }) => run === fork)) family.push(await holdfast.planRemoval(fork));
+  const kept = family.filter(({ reasons }) => reasons.length > 0);
+  const command = ["holdfast rm", ...family.map(({ run }) => run), ...(force || kept.length > 0 ? ["--force"] : [])];
+  const why = kept.map(({ run, reasons }) => ` ${run}: ${reasons.join("; ")}.`).join("");
+  throw new HoldfastError({
+    code: "NEEDS_DECISION",
+    message: `${plan.run} is not removed: ${forks.map((fork) => `${fork} was forked from it`).join("; ")}`,
+    hint: `A fork needs the run that it comes from. To remove them together: \`${command.join(" ")}\`.${why}`,
+    data: { run: plan.run, reasons: plan.reasons, forks },
   });
 }
 

@@ -82,7 +82,9 @@ async function remains(): Promise<string> {
 
 test("a whole run: refused while it has not ended or is unmerged; removed with worktree, branch, refs and log", async () => {
   await commitAll();
-  expect(await journey.fails(4, "rm", "r")).toContain("r is not removed: it has not ended");
+  expect(await journey.fails(4, "rm", "r")).toMatch(
+    /r is not removed: you saved it by hand, and its 4 checkpoints are nowhere else \[/,
+  );
   {
     await using holdfast = await openHoldfast({ cwd: journey.repository(), create: false });
     await using handle = await holdfast.run("r");
@@ -173,6 +175,9 @@ const refText = async (ref: string) => JSON.stringify(await journey.git("for-eac
 test("refuses what exists nowhere else, and keeps what is not the run's", async () => {
   await commitAll();
   const detached = await fork("detached");
+  // The command that the hint names removes both.
+  expect(await journey.fails(4, "rm", "r")).toContain("`holdfast rm r detached --force`");
+  expect((await journey.run("rm", "r", "detached", "--force", "--dry-run")).stdout).toMatch(/Would remove r:/);
   await journey.git("-C", detached, "checkout", "-q", "--detach");
   await commitIn(detached);
   expect(await journey.fails(4, "rm", "detached")).toContain("the detached HEAD of its worktree has 1 unmerged commit");
