@@ -299,6 +299,8 @@ export interface RunRemains {
   readonly sideWorktrees: readonly string[];
   /** Its own branch, holdfast/<run>. It stays if it is checked out in a worktree of the user: `checkedOutAt`. */
   readonly branch: { readonly name: string; readonly tip: string; readonly checkedOutAt: string | null } | null;
+  /** Another branch that its worktree was on, for example one that a workflow named. It stays. */
+  readonly otherBranch: string | null;
   /** Remote-tracking branches without commits of others. They are removed with the branch. */
   readonly copies: readonly { readonly ref: string; readonly tip: string }[];
   /** Remote-tracking branches with commits of others. They stay. */

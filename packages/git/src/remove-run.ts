@@ -36,11 +36,13 @@ export async function inspectRun(
   const kept = removed === null ? others : [...others, removed];
   const detached = record?.exists === true && record.branch === null ? record.head : null;
   const pins = await findPinned(repository, params, refs);
+  const other = record === undefined || params.branch === name ? null : params.branch;
   return {
     worktree: record?.exists === true ? record.path : null,
     unlinked: record?.exists === false && existsSync(record.path) ? record.path : null,
     sideWorktrees: sides.map(({ path }) => path),
     branch: tip === null ? null : { name, tip, checkedOutAt: user?.path ?? null },
+    otherBranch: other === null || (await readBranchTip(repository, other)) === null ? null : other,
     ...(await findCopies(repository, { name: isOwn && user === undefined ? name : null, tip, others })),
     refs,
     losses: {

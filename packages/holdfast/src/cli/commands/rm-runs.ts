@@ -202,12 +202,18 @@ function whyKept(plan: RunRemoval, removable: readonly RunRemoval[]): string {
 
 /** What has the name of the run and is not removed. */
 function stayingText({ remains }: RunRemoval, dryRun: boolean): readonly string[] {
-  const { branch = null, keptCopies = [], unlinked = null } = remains ?? {};
+  const { branch = null, otherBranch = null, keptCopies = [], unlinked = null } = remains ?? {};
   const path = branch?.checkedOutAt ?? null;
   return [
     ...(branch === null || path === null
       ? []
       : [`  Branch ${shortName(branch.name)} stays: it is checked out in ${path}.`]),
+    ...(otherBranch === null
+      ? []
+      : [
+          `  Branch ${shortName(otherBranch)} stays. If you do not need it:`,
+          `    git branch -d ${quoteWord(shortName(otherBranch))}`,
+        ]),
     ...(unlinked === null
       ? []
       : [

@@ -189,6 +189,8 @@ test("refuses what exists nowhere else, and keeps what is not the run's", async 
   expect((await journey.run("rm", "ignored", "--force", "--dry-run")).stdout).toContain(
     "worktree with 1 ignored file,",
   );
+  await journey.git("-C", ignored, "switch", "-q", "-c", "topic");
+  await journey.runIn(relative(journey.repository(), ignored), ["checkpoint", "--run", "ignored"]);
 
   const deleted = await fork("deleted");
   await commitIn(deleted);
@@ -213,6 +215,8 @@ test("refuses what exists nowhere else, and keeps what is not the run's", async 
   const removed = await journey.run("rm", "r", "deleted", "detached", "ignored", "mine", "--force");
   expect(removed).toMatchObject({ status: 0, stderr: "" });
   expect(removed.stdout).toContain(`  Branch holdfast/mine stays: it is checked out in ${journey.repository()}.\n`);
+  expect(removed.stdout).toContain("  Branch topic stays. If you do not need it:\n    git branch -d topic\n");
+  expect(await refText("refs/heads/topic")).toContain("topic");
   expect(removed.stdout).toContain("  origin/holdfast/ignored stays: it has commits that no other branch has.\n");
   expect(await refText("refs/heads/holdfast")).toContain("<refs/heads/holdfast/mine>");
   expect(await refText("refs/remotes")).toContain("<refs/remotes/origin/holdfast/ignored>");
