@@ -133,7 +133,7 @@ describe("usage errors", () => {
     [["import", "--help"], 'error: There is no command "import"\nhint:  Did you mean `holdfast format import`?\n'],
     [
       ["format"],
-      "error: An argument is missing: holdfast format needs SUBCOMMAND (import, export, convert, validate, mirror, schema)\nhint:  See `holdfast format --help`.\n",
+      "error: An argument is missing: `holdfast format` needs SUBCOMMAND (import, export, convert, validate, mirror, schema)\nhint:  See `holdfast format --help`.\n",
     ],
     [
       ["format", "imprt"],

@@ -156,7 +156,7 @@ function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, o
       if (operand.required)
         throw usage(
           spec.name,
-          `An argument is missing: holdfast ${spec.name} needs ${operand.name} (${operand.about})`,
+          `An argument is missing: \`holdfast ${spec.name}\` needs ${operand.name} (${operand.about})`,
         );
     } else if (operand.choices !== undefined && !operand.choices.includes(typed)) {
       const { choices, synonyms = {} } = operand;

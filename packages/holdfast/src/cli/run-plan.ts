@@ -190,11 +190,22 @@ const LAYOUT_PLACES = {
 export function usesText(uses: PlanUses, page: Page, run?: string): string {
   const trust = run === undefined ? "trust" : `trust ${run}`;
   const missing = `missing for ${uses.untrusted.join(", ")}: ${page.program} ${trust}`;
+  // Names of variables and words of a command are lists, so lines may break between two of them.
+  const rows = (label: string, words: readonly string[]): readonly (readonly [string, string])[] =>
+    wrap(words.join(" "), WIDTH - LABEL - 2).map((line, at) => [at === 0 ? label : "", line]);
+  const shown = new Map<string, string>();
+  const variables = (role: string, env: readonly string[]): readonly (readonly [string, string])[] => {
+    const names = env.join(" ");
+    const first = shown.get(names);
+    if (first !== undefined) return [["  variables", `as for ${first}`]];
+    shown.set(names, role);
+    return rows("  variables", env);
+  };
   const fields: readonly (readonly [string, string])[] = [
     ...uses.agents.flatMap(({ role, agent, argv, env }): readonly (readonly [string, string])[] => [
       [role, agent],
-      ["  runs", argv.join(" ")],
-      ...wrap(env.join(" "), WIDTH - LABEL - 2).map((names, at) => [at === 0 ? "  variables" : "", names] as const),
+      ...(page.terminal ? rows("  runs", argv) : ([["  runs", argv.join(" ")]] as const)),
+      ...variables(role, env),
     ]),
     ["set-up", uses.setup ?? "none"],
     ["copies", uses.copy.join(", ") || "none"],
@@ -214,7 +225,6 @@ export function usesText(uses: PlanUses, page: Page, run?: string): string {
 }
 
 const LABEL = 11;
-/** Names of variables are a list, so lines may break between two names. */
 const WIDTH = 80;
 
 /** Each role with its agent, and the fallback agents. */

@@ -9,7 +9,7 @@ import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
 import { paint } from "../output/page.ts";
-import { escapeText, wrapStyled } from "../output/text.ts";
+import { escapeText, wrapLine } from "../output/text.ts";
 import { parseLimit } from "../parse-arguments.ts";
 import { runJson } from "../run-json.ts";
 
@@ -157,5 +157,6 @@ function header(file: Pick<AgentLogFile, "stageAttempt" | "step">, page: Shell["
 
 function lineText(shell: Shell, line: string): string {
   if (!shell.page.terminal) return `${line}\n`;
-  return `${wrapStyled(escapeText(line), { width: shell.columns(), indent: 2 })}\n`;
+  const { program } = shell.page;
+  return `${wrapLine(escapeText(line), { program, width: shell.columns(), indent: 2, cutsWords: true })}\n`;
 }

@@ -2,7 +2,7 @@ import { Writable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
 import { controlSequence, paint } from "./page.ts";
-import { createProgress, createSink, errorText } from "./terminal.ts";
+import { createProgress, createSink, errorText, saidText } from "./terminal.ts";
 
 describe("sink", () => {
   function failing(code: string): Writable {
@@ -132,6 +132,16 @@ describe("error text", () => {
     const text = errorText(new HoldfastError({ code: "USAGE", message }), null, PAGE);
     expect(text.split("\n").map((line) => /^ */.exec(line)?.[0].length)).toEqual([0, 9, 9, 9, 0]);
     for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  test("a notice is as wide as the page at most, its longer label included", () => {
+    const message = "The repository has no remote: the run ends with a branch to merge or push, without a pull request";
+    const text = saidText({ level: "notice", code: null, message, hint: null }, PAGE);
+    expect(text).toBe(
+      "notice: The repository has no remote: the run ends with a branch to merge or\n        push, without a pull request\n",
+    );
+    const exact = saidText({ level: "notice", code: null, message: `${"a".repeat(70)} 1 b`, hint: null }, PAGE);
+    expect(exact.split("\n").map(({ length }) => length)).toEqual([80, 9, 0]);
   });
 
   test("a message of several lines stays one, below its beginning, and cannot move the cursor", () => {

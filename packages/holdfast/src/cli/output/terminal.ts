@@ -148,9 +148,10 @@ export function saidText(
 ): string {
   const { level, excerpt } = said;
   const code = said.code === null ? "" : ` [${said.code}]`;
-  const [first = "", ...more] = wrapLines(`${escapeLines(ownLines(said.message.trim()))}${code}`, page);
-  const label = level === "error" ? paint(page, "red", "error:") : paint(page, "yellow", "notice:");
-  const lines = [`${label} ${first}`, ...more.map((line) => `       ${line}`)];
+  const margin = `${level}: `.length;
+  const [first = "", ...more] = wrapLines(`${escapeLines(ownLines(said.message.trim()))}${code}`, page, margin);
+  const label = paint(page, level === "error" ? "red" : "yellow", `${level}:`);
+  const lines = [`${label} ${first}`, ...more.map((line) => `${" ".repeat(margin)}${line}`)];
   if (typeof excerpt === "string")
     lines.push(
       ...escapeLines(excerpt)
@@ -158,7 +159,7 @@ export function saidText(
         .map((line) => `  ${line}`),
     );
   if (said.hint !== null) {
-    const [start = "", ...rest] = wrapLines(escapeLines(said.hint), page);
+    const [start = "", ...rest] = wrapLines(escapeLines(said.hint), page, "hint:  ".length);
     lines.push(`${paint(page, "cyan", "hint:")}  ${start}`, ...rest.map((line) => `       ${line}`));
   }
   return `${lines.join("\n")}\n`;
@@ -172,11 +173,10 @@ function ownLines(message: string): string {
   return message.replaceAll(/[;,]?\s*[\n\r]\s*(?=(?:hint|error):)/gi, "; ");
 }
 
-function wrapLines(text: string, page: Page): readonly string[] {
-  return wrapProse(text, page, Math.min(page.width, WIDEST) - MARGIN).split("\n");
+function wrapLines(text: string, page: Page, margin: number): readonly string[] {
+  return wrapProse(text, page, Math.min(page.width, WIDEST) - margin).split("\n");
 }
 
-const MARGIN = "error: ".length;
 const WIDEST = 100;
 
 /** The only format of a failure under --json. */

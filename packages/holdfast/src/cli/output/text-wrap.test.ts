@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { displayWidth, wrapProse, wrapStyled } from "./text.ts";
+import { displayWidth, wrapLine, wrapProse, wrapStyled } from "./text.ts";
 
 test("broken at blanks, indented, and colours take no room", () => {
   const at = { width: 12, indent: 2 };
@@ -60,8 +60,23 @@ test.for([
     text: "To continue it run `holdfast resume fix` now.",
     lines: ["To continue it run", "`holdfast resume fix` now."],
   },
+  {
+    name: "a number stays with its unit",
+    text: "Removed 3 checkpoints of a: 14 kB",
+    lines: ["Removed 3 checkpoints of a:", "14 kB"],
+  },
 ])("prose on a terminal: $name", ({ text, lines }) => {
   expect(wrapProse(text, TERMINAL).split("\n")).toEqual(lines);
   expect(wrapProse(text, { ...TERMINAL, terminal: false })).toBe(text);
   expect(wrapProse(`${text}\n`, { ...TERMINAL, width: 80 })).toBe(`${text}\n`);
+});
+
+test("a command at the end stays whole where long words are cut", () => {
+  const text = "abcdefghijklmnopqrstuvwxyz. Merge it with: git merge holdfast/a-long-name";
+  expect(wrapLine(text, { program: "holdfast", width: 20, indent: 2, cutsWords: true }).split("\n")).toEqual([
+    "abcdefghijklmnopqrst",
+    "  uvwxyz. Merge it",
+    "  with:",
+    "    git merge holdfast/a-long-name",
+  ]);
 });

@@ -193,21 +193,35 @@ export function wrapProse(
 /** Wraps one line; see `wrapProse`. */
 export function wrapLine(
   line: string,
-  params: { readonly program: string; readonly width: number; readonly indent: number },
+  params: {
+    readonly program: string;
+    readonly width: number;
+    readonly indent: number;
+    /** Words that are wider than the line are cut. A command stays whole. */
+    readonly cutsWords?: true;
+  },
 ): string {
-  const { program, width, indent } = params;
+  const { program, width, indent, cutsWords } = params;
   const isCommand = (part: string): boolean => [program, "git"].some((name) => part.startsWith(`${name} `));
   if (widthOf(line) <= width || isCommand(line.trim())) return line;
   const end = line.lastIndexOf(": ");
   const command = end === -1 ? "" : line.slice(end + 2);
   const wrapped = (text: string): string =>
-    wrapStyled(glueCode(text), { width, indent, keepsWords: true }).replaceAll(GLUE, " ");
+    wrapStyled(glueCode(text), { width, indent, ...(cutsWords === true ? {} : { keepsWords: true }) }).replaceAll(
+      GLUE,
+      " ",
+    );
   return isCommand(command) ? `${wrapped(line.slice(0, end + 1))}\n${" ".repeat(indent + 2)}${command}` : wrapped(line);
 }
 
-/** Makes one word of each command in backquotes. An unpaired backquote must not glue a whole text. */
+/**
+ * Makes one word of each command in backquotes, and of a number of bytes with its unit. An unpaired backquote must not glue a
+ * whole text.
+ */
 function glueCode(text: string): string {
-  return text.replaceAll(/`[^`\n]{0,120}`/g, (code) => code.replaceAll(" ", GLUE));
+  return text
+    .replaceAll(/`[^`\n]{0,120}`/g, (code) => code.replaceAll(" ", GLUE))
+    .replaceAll(/(\d) (?=[kMGT]?B\b)/g, `$1${GLUE}`);
 }
 
 /** Escaped text cannot contain this character. */
