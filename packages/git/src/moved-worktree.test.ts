@@ -45,11 +45,11 @@ test.each([
   renameSync(repo.root, at(to));
   for (const [from = "", place = ""] of moves) renameSync(at(from), at(place));
   const now = at(...worktree);
-  const link = readFileSync(join(now, ".git"), "utf8");
+  // A plan that changes nothing runs git in the worktree too, so it needs the link.
   const reader = await openGitWorkspaces(at(to), null, { readOnly: true });
   expect((await reader.find("r"))?.root).toBe(now);
+  expect((await reader.open(now)).root).toBe(now);
   expect(await reader.inspectWorktree("r")).toMatchObject({ path: now, exists: true, isGone: false });
-  expect(readFileSync(join(now, ".git"), "utf8")).toBe(link);
 
   const workspaces = await openGitWorkspaces(at(to));
   expect(testRepositoryAt(now).git("status", "--porcelain")).toBe("?? edit.txt\n");

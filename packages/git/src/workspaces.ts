@@ -29,7 +29,7 @@ import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./wo
 /**
  * Opens the git repository at this path or above it. Throws NOT_A_REPOSITORY if there is none. `own` matches the files
  * of the main checkout that runs write there themselves. With `readOnly`, the version of git is not
- * checked and links of moved worktrees are not repaired.
+ * checked, and a link of a moved worktree that cannot be written is left as it is.
  */
 export function openGitWorkspaces(
   path: string,
@@ -40,7 +40,9 @@ export function openGitWorkspaces(
     const { repository, checkout } = await findRepository(path, options);
     await removeStaleOperations(repository.home);
     await removeStaleFiles(repository);
-    if (options.readOnly !== true) await relinkMovedWorktrees(repository);
+    await relinkMovedWorktrees(repository).catch((error: unknown) => {
+      if (options.readOnly !== true) throw error;
+    });
     return wrapMethodErrors(workspacesOf(repository, checkout, own), repository.commonDir);
   });
 }
