@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -33,11 +34,13 @@ describe("process tree", () => {
       let text = "";
       leader.stdout.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
       await until(() => text.trim().split(/\s+/).length === 5);
-      const [own = 0, child = 0, marked = 0, , orphan = 0] = text.trim().split(/\s+/).map(Number);
+      const [own = 0, child = 0, marked = 0, parent = 0, orphan = 0] = text.trim().split(/\s+/).map(Number);
       onTestFinished(() => {
         for (const pid of [own, child, marked, orphan]) spawn("kill", ["-9", String(pid)], { stdio: "ignore" });
       });
+      await until(() => !isAlive(parent));
       leader.kill("SIGKILL");
+      await once(leader, "exit");
       // Without its parent, nothing but its group shows the first `sleep`. The last one lost its parent and its group.
       expect(await terminateTree({ mark, groups: [own] })).toEqual({ ended: 2, supported: true });
       expect([own, child, marked].filter(isAlive)).toEqual([]);

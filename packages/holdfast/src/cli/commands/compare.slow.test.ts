@@ -147,7 +147,7 @@ test("forks, checkpoints, a running run and one without checkpoints can all be c
   await holdfast.store.releaseLease(lease);
   await holdfast.close();
 
-  expect(await journey.fails(2, "compare", a)).toContain("compare needs");
+  expect(await journey.fails(2, "compare", a)).toContain("`holdfast compare` needs");
   expect(await journey.fails(2, "compare", a, "other", "--choose", "empty")).toContain("none of the compared");
   expect(await journey.fails(2, "compare", a, "other", "--patch", "--stat")).toContain("two different things");
   expect(await journey.fails(2, "compare", ...Array.from({ length: 9 }, () => a))).toContain("8 at most");
