@@ -35,7 +35,10 @@ const TOOL_NAMES: ReadonlySet<string> = new Set(
   coverage .coverage .nyc_output htmlcov .DS_Store`.split(/\s+/),
 );
 
-/** The ignored files that only this worktree has, at most 1000. `ignored`: as git lists them, a directory with a slash at its end. */
+/**
+ * The ignored files that only this worktree has, at most 1000. Also repositories below what can be made again, such as `vendor/`: each
+ * ends with a slash, and its commits may be nowhere else. `ignored`: as git lists them, a directory with a slash at its end.
+ */
 export function listIgnoredWork(
   workspace: Pick<Workspace, "root" | "privateDirectory">,
   ignored: readonly string[],
@@ -50,9 +53,23 @@ export function listIgnoredWork(
   const queue = [...ignored];
   for (let at = 0; at < queue.length && found.length < MAX_FILES; at += 1) {
     const path = queue[at] ?? "";
-    if (isReproducible(path, facts)) continue;
-    if (path.endsWith("/")) queue.push(...entriesOf(root, path));
+    if (isReproducible(path, facts)) {
+      if (path.endsWith("/")) found.push(...findRepositories(root, path));
+    } else if (path.endsWith("/")) queue.push(...entriesOf(root, path));
     else found.push(path);
+  }
+  return found;
+}
+
+/** The repositories in this directory and below it. They are not searched themselves. */
+function findRepositories(root: string, directory: string): readonly string[] {
+  const found: string[] = [];
+  const queue = [directory];
+  for (let path = queue.pop(); path !== undefined && found.length < MAX_FILES; path = queue.pop()) {
+    const entries = entriesOf(root, path);
+    const has = (name: string): boolean => entries.includes(`${path}${name}`) || entries.includes(`${path}${name}/`);
+    if (has(".git") || (has("HEAD") && has("objects") && has("refs"))) found.push(path);
+    else queue.push(...entries.filter((entry) => entry.endsWith("/")));
   }
   return found;
 }

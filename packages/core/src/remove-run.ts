@@ -8,7 +8,7 @@ import { listIgnoredWork } from "./ignored-work.ts";
 import { asRecord, flag, object, optional, parseJsonAs, text } from "./json.ts";
 import { type RunSummary, isEnded } from "./run.ts";
 import { type Store, allCheckpoints } from "./store.ts";
-import type { RunRemains } from "./workspace.ts";
+import type { InspectRun, RunRemains, SavedFiles, WorktreeCheck, Workspaces } from "./workspace.ts";
 
 /** What stays of a removed run, besides its journal and its effects. */
 export interface RunTombstone {
@@ -81,9 +81,7 @@ export async function planRunRemoval(
 ): Promise<RunRemoval> {
   const { id, state } = params.run;
   const { store, workspaces } = adapters;
-  const latest = await store.latest(id).catch(() => undefined);
-  const { branch = null, head = null } = latest?.planes.files ?? {};
-  const remains = (await workspaces?.inspectRun({ run: id, branch, head })) ?? null;
+  const remains = workspaces === null ? null : await workspaces.inspectRun(await readFacts(store, workspaces, id));
   const workspace = remains?.worktree == null ? undefined : await workspaces?.find(id);
   const ignored = workspace === undefined ? [] : listIgnoredWork(workspace, remains?.losses.ignored ?? []);
   const effects = await store.listEffects(id);
@@ -113,6 +111,35 @@ function unendedReason({ workflow, checkpoints }: RunSummary): string {
   return `you saved it by hand, and its ${checkpoints === 1 ? "checkpoint is" : `${checkpoints} checkpoints are`} nowhere else`;
 }
 
+/**
+ * What only the journal knows about the work that a removal would lose. Checkpoints of a run contain half-done work that the run then
+ * committed, so they do not count. Those after its end do: the user or `gc` made them. So does the newest one, if the worktree is gone.
+ */
+async function readFacts(store: Store, workspaces: Workspaces, run: string): Promise<InspectRun> {
+  const made = new Set<string>();
+  let hasEnded = false;
+  /** The process that ended the run saves a checkpoint with the end, and then releases its lease. */
+  let released = Infinity;
+  for await (const { kind, entry, body } of store.readJournal({ run })) {
+    if (kind === "run.ended") hasEnded = true;
+    if (kind === "run.reopened") [hasEnded, released] = [false, Infinity];
+    if (hasEnded && kind.startsWith("lease.")) released = Math.min(released, entry);
+    if (kind === "step.finished") for (const [id] of JSON.stringify(body).matchAll(COMMIT_ID)) made.add(id);
+  }
+  const saved: SavedFiles[] = [];
+  const newest = await store.latest(run).catch(() => undefined);
+  const isGone = (await workspaces.find(run)) === undefined;
+  for await (const { id, sequence, entry } of allCheckpoints(store, run)) {
+    if (entry < released && !(isGone && sequence === newest?.sequence)) continue;
+    const files = (await store.getCheckpoint({ run, sequence }).catch(() => undefined))?.planes.files ?? null;
+    if (files !== null) saved.push({ id, tree: files.tree, head: files.head });
+  }
+  const { branch = null, head = null } = newest?.planes.files ?? {};
+  return { run, branch, head, made, saved };
+}
+
+const COMMIT_ID = /\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g;
+
 async function lossesOf(params: {
   readonly remains: RunRemains;
   readonly ignored: readonly string[];
@@ -120,23 +147,38 @@ async function lossesOf(params: {
   readonly forge: Forge | null;
 }): Promise<readonly string[]> {
   const { remains, ignored } = params;
-  const { files, operation, branch, detached, pinned } = remains.losses;
+  const { files, operation, branch, detached, pinned, saved } = remains.losses;
+  const [inFiles, repositories] = [
+    ignored.filter((path) => !path.endsWith("/")),
+    ignored.filter((path) => path.endsWith("/")),
+  ];
   const tip = remains.branch?.tip ?? null;
   const isMerged = branch.length === 0 || tip === null || (await isMergedAt(params.effects, tip, params.forge));
   return [
     ...countReason(files, (count) => `its worktree has ${count} uncommitted file`),
-    ...countReason(ignored, (count) => `its worktree has ${count} ignored file`).map(
-      (reason) => `${reason} (${firstNames(ignored)})`,
-    ),
+    ...namedReason(inFiles, (count) => `its worktree has ${count} ignored file`),
+    ...namedReason(repositories, (count) => `its worktree has ${count} ignored repositor`, ["y", "ies"]),
     ...(operation === null ? [] : [`a ${operation} is under way in its worktree`]),
     ...(isMerged ? [] : countReason(branch, (count) => `its branch has ${count} unmerged commit`)),
     ...countReason(detached, (count) => `the detached HEAD of its worktree has ${count} unmerged commit`),
-    ...countReason(pinned, (count) => `its checkpoints have the only copy of ${count} commit`),
+    ...namedReason(
+      pinned.map((commit) => commit.slice(0, SHORT_ID)),
+      (count) => `its checkpoints have the only copy of ${count} commit`,
+    ),
+    ...namedReason(saved, (count) => `its checkpoints have the only copy of ${count} uncommitted file`),
   ];
 }
 
-function countReason(losses: readonly string[], text: (count: number) => string): readonly string[] {
-  return losses.length === 0 ? [] : [`${text(losses.length)}${losses.length === 1 ? "" : "s"}`];
+function countReason(
+  losses: readonly string[],
+  text: (count: number) => string,
+  [one, many]: readonly [string, string] = ["", "s"],
+): readonly string[] {
+  return losses.length === 0 ? [] : [`${text(losses.length)}${losses.length === 1 ? one : many}`];
+}
+
+function namedReason(...[losses, ...rest]: Parameters<typeof countReason>): readonly string[] {
+  return countReason(losses, ...rest).map((reason) => `${reason} (${firstNames(losses)})`);
 }
 
 function firstNames(paths: readonly string[]): string {
@@ -144,6 +186,7 @@ function firstNames(paths: readonly string[]): string {
 }
 
 const NAMED = 3;
+const SHORT_ID = 12;
 
 /** True if a pull request of the run was merged with all commits of the branch. An unreachable forge proves nothing. */
 async function isMergedAt(effects: readonly Effect[], tip: string, forge: Forge | null): Promise<boolean> {
@@ -157,7 +200,7 @@ async function isMergedAt(effects: readonly Effect[], tip: string, forge: Forge 
 }
 
 /** Throws NEEDS_DECISION if the run is not to be removed with these rights. */
-export function requireRemovable({ run, reasons, forks }: RunRemoval, force: boolean): void {
+export function requireRemovable({ run, reasons, forks, remains }: RunRemoval, force: boolean): void {
   if (forks.length > 0) {
     throw new HoldfastError({
       code: "NEEDS_DECISION",
@@ -170,9 +213,18 @@ export function requireRemovable({ run, reasons, forks }: RunRemoval, force: boo
   throw new HoldfastError({
     code: "NEEDS_DECISION",
     message: `${run} is not removed: ${reasons.join("; ")}`,
-    hint: `Nothing was removed. To remove it all the same: \`holdfast rm ${run} --force\`.`,
+    hint: `Nothing was removed. ${restoreHint(remains)}To remove it all the same: \`holdfast rm ${run} --force\`.`,
     data: { run, reasons, forks },
   });
+}
+
+/** How to get what only checkpoints have. */
+function restoreHint(remains: RunRemains | null): string {
+  const { saved = [], pinned = [] } = remains?.losses ?? {};
+  const [id] = saved[0]?.split(":") ?? [];
+  const [commit] = pinned;
+  const files = id === undefined ? "" : `To get the files: \`holdfast restore ${id}\`. `;
+  return `${files}${commit === undefined ? "" : `To keep a commit: \`git branch NAME ${commit.slice(0, SHORT_ID)}\`. `}`;
 }
 
 /**
@@ -182,7 +234,7 @@ function findNewLosses(before: RunRemoval, now: RunRemoval): readonly string[] {
   const known = before.remains?.losses;
   const found = now.remains?.losses;
   if (found === undefined) return [];
-  const kinds = ["files", "branch", "detached", "pinned"] as const;
+  const kinds = ["files", "branch", "detached", "pinned", "saved"] as const;
   // A commit that loses its branch meanwhile is the same loss.
   const seen = new Set([...before.ignored, ...kinds.flatMap((kind) => known?.[kind] ?? [])]);
   return [...now.ignored, ...kinds.flatMap((kind) => found[kind])].filter((loss) => !seen.has(loss));
@@ -226,7 +278,11 @@ export async function applyRunRemoval(
   const { unfinished: _, ...tombstone } = (await readRunTombstone(store, run)) ?? { removedAt, by };
   await store.setMeta(ANY_REMOVED, "yes");
   await store.setMeta(tombstoneKey(run), JSON.stringify({ ...tombstone, unfinished: true }));
-  if (remains !== null) await workspaces?.removeRun({ run, expected: remains });
+  const check: WorktreeCheck = async (moved, content) => {
+    const found = listIgnoredWork(moved, content.ignored);
+    requireUnchanged(removal, { ...removal, ignored: found });
+  };
+  if (remains !== null) await workspaces?.removeRun({ run, expected: remains, check });
   await params.removeFiles(run);
   const checkpoints = await Array.fromAsync(allCheckpoints(store, run));
   for (const tag of checkpoints.flatMap(({ tags }) => tags)) await store.untag({ run, name: tag });

@@ -1,8 +1,13 @@
 // Removes the worktrees of runs that have ended, after their files are in a checkpoint. `restore`, `resume` and `fork` create them again.
+//
+// A worktree is removed only if a checkpoint brings all of it back. `whyKept` decides that from facts, before the removal and once more
+// when the worktree was moved out of its place. A worktree whose files a restore has not completed is never saved: the checkpoint would
+// replace the whole files by half of them.
 import { HoldfastError } from "@holdfast/platform/error";
 import { isInside, realPath } from "@holdfast/platform/files";
+import { readFolderProcesses } from "@holdfast/platform/folder-processes";
 import { type CoreAdapters, WORKTREE, snapshotParams } from "./adapters.ts";
-import type { CheckpointId } from "./checkpoint.ts";
+import type { CheckpointId, FilesPlane } from "./checkpoint.ts";
 import { acquireLease } from "./hold-lease.ts";
 import { listIgnoredWork } from "./ignored-work.ts";
 import type { NewEntry } from "./journal.ts";
@@ -33,7 +38,7 @@ export interface RemovedWorktree extends WorktreeRemoval {
 export interface RemovalScope {
   /** Only this run, also in the first day after its end. */
   readonly run?: string;
-  /** Also worktrees with ignored files or nested repositories that no checkpoint holds. */
+  /** Also worktrees with what no checkpoint holds: ignored files, nested repositories, a detached HEAD, staged changes, own refs. */
   readonly force: boolean;
   /** The user's directory: its worktree stays. */
   readonly here: string;
@@ -72,41 +77,73 @@ async function planRemoval(
   if (content.isGone) return content.locked ? null : nothing;
   const workspace = await adapters.workspaces?.find(run.id);
   if (workspace === undefined) return { ...nothing, kept: "its files are not all written yet" };
-  const files = await workspace.look(snapshotParams(adapters));
-  const ignored = listIgnoredWork(workspace, content.ignored);
+  const facts = await readFacts(adapters, workspace, content);
   const lease = await adapters.store.getLease(run.id);
   const isHeld = lease !== undefined && adapters.liveness(lease.owner) !== "dead";
   const saved = (await adapters.store.latest(run.id).catch(() => undefined))?.planes.files ?? null;
   const kept = isHeld
     ? "a process uses the run"
-    : isInside(realPath(here) ?? here, realPath(path) ?? path)
-      ? "you are in it"
-      : whyKept(content, files);
-  return {
-    ...nothing,
-    kept: kept ?? (force ? null : whyForce(content, files, ignored)),
-    ignored,
-    unsaved: !sameFiles(files, saved),
-  };
+    : run.unfinishedRestore !== null
+      ? `the restore of ${run.unfinishedRestore} did not finish; complete it with \`holdfast restore ${run.unfinishedRestore}\``
+      : isInside(realPath(here) ?? here, realPath(path) ?? path)
+        ? "you are in it"
+        : (usedBy(path) ?? whyKept(facts, force ? facts : null));
+  return { ...nothing, kept, ignored: facts.ignored, unsaved: !sameFiles(facts.files, saved) };
 }
 
-/** Reasons that force does not override. */
-function whyKept({ locked, operation }: WorktreeContent, files: PreviewSnapshot): string | null {
+/** What a worktree has. */
+interface WorktreeFacts {
+  readonly content: WorktreeContent;
+  readonly files: PreviewSnapshot;
+  readonly ignored: readonly string[];
+}
+
+async function readFacts(
+  adapters: CoreAdapters,
+  workspace: Workspace,
+  content: WorktreeContent,
+): Promise<WorktreeFacts> {
+  const files = await workspace.look(snapshotParams(adapters));
+  return { content, files, ignored: listIgnoredWork(workspace, content.ignored) };
+}
+
+/** A shell, an editor or a server there would continue in a deleted directory. */
+function usedBy(path: string): string | null {
+  const inside = (readFolderProcesses(path) ?? []).filter(({ pid }) => pid !== process.pid);
+  return inside.length === 0
+    ? null
+    : `processes work in it: ${listed(inside.map(({ name, pid }) => `${name} (${pid})`))}`;
+}
+
+/** Why this worktree stays; null: a checkpoint holds all of it, or it has only what `consented` has, which the user gives up by force. */
+function whyKept({ content, files, ignored }: WorktreeFacts, consented: WorktreeFacts | null): string | null {
+  const { locked, operation } = content;
   if (locked) return "it is locked";
   const skipped = files.skipped.find(({ reason }) => reason !== "nested_repository");
   if (skipped !== undefined) return `no checkpoint can hold ${skipped.path} (${skipped.reason.replaceAll("_", " ")})`;
-  return operation === null ? null : `a ${operation} is under way`;
-}
-
-/** What only this worktree has. */
-function whyForce({ nested }: WorktreeContent, files: PreviewSnapshot, ignored: readonly string[]): string | null {
-  const repositories = new Set([...nested, ...files.nested.map(({ path }) => path)]);
-  const parts = [
-    ...(ignored.length === 0 ? [] : [`ignored files that no set-up makes: ${listed(ignored)}`]),
-    ...(repositories.size === 0 ? [] : [`repositories of their own: ${listed([...repositories])}`]),
-  ];
+  if (operation !== null) return `a ${operation} is under way`;
+  const given = consented === null ? null : onlyHere(consented);
+  const parts = Object.entries(onlyHere({ content, files, ignored })).flatMap(([what, items]) => {
+    const lost = items.filter((item) => given?.[what]?.includes(item) !== true);
+    return lost.length === 0 ? [] : [`${what}: ${listed(lost)}`];
+  });
   return parts.length === 0 ? null : `it has ${parts.join("; ")}`;
 }
+
+/** What only this worktree has, and a restore does not bring back. */
+function onlyHere({ content, files, ignored }: WorktreeFacts): Readonly<Record<string, readonly string[]>> {
+  const isRepository = (path: string): boolean => path.endsWith("/");
+  const repositories = [...content.nested, ...files.nested.map(({ path }) => path), ...ignored.filter(isRepository)];
+  return {
+    "ignored files that no set-up makes": ignored.filter((path) => !isRepository(path)),
+    "repositories of their own": [...new Set(repositories.map((path) => path.replace(/\/$/, "")))],
+    "a detached HEAD": content.detached === null ? [] : [content.detached.slice(0, SHORT_ID)],
+    "staged changes that the files do not have": content.staged,
+    "refs of its own": content.refs,
+  };
+}
+
+const SHORT_ID = 12;
 
 function listed(paths: readonly string[]): string {
   const more = paths.length > SHOWN ? ` and ${paths.length - SHOWN} more` : "";
@@ -117,7 +154,8 @@ const SHOWN = 5;
 
 /**
  * Removes the worktrees that the plan does not keep. Each is planned again. Under the run's lease it is then saved, if a checkpoint lacks its
- * files, and removed. After a kill its files are in the worktree, in a checkpoint, or in both, and the same command completes the removal.
+ * files, moved out of its place, checked once more and deleted. After a kill its files are in the worktree, in a checkpoint, or in both. The
+ * next command puts it back or deletes the rest of it, and the same command completes the removal.
  */
 export async function applyWorktreeRemovals(
   adapters: CoreAdapters,
@@ -152,10 +190,35 @@ async function removeOne(
   if (summary === undefined || removal === null || removal.kept !== null || workspaces === null)
     return { ...(removal ?? planned), removed: false, savedAs: null };
   await using held = await acquireLease(adapters, removal.run);
+  if ((await store.getRun(removal.run))?.unfinishedRestore !== null) throw changed("a restore of it did not finish");
   const workspace = await workspaces.find(removal.run);
-  const savedAs = workspace === undefined ? null : await saveFiles(adapters, summary, workspace, held.lease);
-  await workspaces.remove({ run: removal.run, force: true });
-  return { ...removal, removed: true, savedAs };
+  const content = workspace === undefined ? null : await workspaces.inspectWorktree(removal.run);
+  if (workspace === undefined || content === null) {
+    await workspaces.remove({ run: removal.run, force: true });
+    return { ...removal, removed: true, savedAs: null };
+  }
+  const before = await readFacts(adapters, workspace, content);
+  const { id, files } = await saveFiles(adapters, summary, workspace, held.lease);
+  await workspaces.remove({
+    run: removal.run,
+    force: true,
+    async check(moved, found) {
+      const now = await readFacts(adapters, moved, found);
+      const why = whyKept(now, scope.force ? before : null);
+      if (why !== null) throw changed(why);
+      if (!sameFiles(now.files, files)) throw changed("files in it changed while they were saved");
+    },
+  });
+  return { ...removal, removed: true, savedAs: id };
+}
+
+function changed(why: string): HoldfastError {
+  return new HoldfastError({
+    code: "WORKSPACE_BUSY",
+    message: why,
+    hint: "Stop what is writing there, then run the command again.",
+    retry: "later",
+  });
 }
 
 /** The checkpoint that has the files of the worktree: the newest, or a new one. */
@@ -164,7 +227,7 @@ async function saveFiles(
   { id: run, workflow }: RunSummary,
   workspace: Workspace,
   lease: Lease,
-): Promise<CheckpointId> {
+): Promise<{ readonly id: CheckpointId; readonly files: FilesPlane }> {
   const saver = new Saver(adapters, { id: run, workflow });
   const newest = await saver.newest();
   if (newest === undefined)
@@ -177,7 +240,7 @@ async function saveFiles(
   const { files: last } = newest.planes;
   if (last !== null && sameFiles(before, last) && (await adapters.workspaces?.has(last)) === true) {
     await adapters.store.commit({ lease, entries: [removed(newest.id)] });
-    return newest.id;
+    return { id: newest.id, files: last };
   }
   const name = "before gc removes the worktree";
   const { sequence, files } = await saver.snapshot(workspace, name);
@@ -188,12 +251,5 @@ async function saveFiles(
     entries: [removed(`${run}@${sequence}`)],
     sequence,
   });
-  const after = await workspace.look(snapshotParams(adapters));
-  if (sameFiles(after, files)) return id;
-  throw new HoldfastError({
-    code: "WORKSPACE_BUSY",
-    message: "files in it changed while they were saved",
-    hint: "Stop what is writing there, then run the command again.",
-    retry: "later",
-  });
+  return { id, files };
 }

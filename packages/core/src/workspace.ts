@@ -1,7 +1,7 @@
 // The interfaces of the git package that core uses: worktrees, snapshots, restores and side worktrees. Also reads side worktrees from
 // finished steps.
 
-import type { FilesPlane, GitPath, Skipped } from "./checkpoint.ts";
+import type { CheckpointId, FilesPlane, GitPath, Skipped } from "./checkpoint.ts";
 import { type Json, isJsonObject, sha256 } from "./json.ts";
 import type { StageAttempt } from "./position.ts";
 
@@ -51,9 +51,10 @@ export interface Workspaces {
   list(): Promise<readonly WorktreeInfo[]>;
   /**
    * Removes the run's worktree and keeps its branch. Unless `force` is set, throws RESTORE_REFUSED (data: what would be lost) when it has
-   * changes, ignored files, or commits that no other branch or remote has.
+   * changes, ignored files, or commits that no other branch or remote has. `check` sees it once more after it was moved out of its place;
+   * if it throws, the worktree goes back.
    */
-  remove(params: { readonly run: string; readonly force?: boolean }): Promise<void>;
+  remove(params: { readonly run: string; readonly force?: boolean; readonly check?: WorktreeCheck }): Promise<void>;
 
   /** The content of the run's worktree that no checkpoint holds; null: the run has none. */
   inspectWorktree(run: string): Promise<WorktreeContent | null>;
@@ -61,16 +62,17 @@ export interface Workspaces {
    * What a run has in the repository, and what of it would be lost with it. Of its newest checkpoint: `branch` (full name) and `head`.
    * Changes nothing.
    */
-  inspectRun(params: {
-    readonly run: string;
-    readonly branch: string | null;
-    readonly head: string | null;
-  }): Promise<RunRemains>;
+  inspectRun(params: InspectRun): Promise<RunRemains>;
   /**
    * Removes what `expected` names. Asks nothing. A repeated call completes an interrupted one. CONFLICT: the worktree has a loss that
    * `expected` does not name, or the branch moved or was checked out.
    */
-  removeRun(params: { readonly run: string; readonly expected: RunRemains }): Promise<void>;
+  removeRun(params: {
+    readonly run: string;
+    readonly expected: RunRemains;
+    /** As for `remove`. */
+    readonly check?: WorktreeCheck;
+  }): Promise<void>;
 
   /**
    * The current state of the user's main checkout. Null when there is none besides the worktree at `runRoot`, or it cannot be read. Changes
@@ -288,8 +290,33 @@ export interface WorktreeContent {
   readonly ignored: readonly string[];
   /** Submodules and other nested repositories. */
   readonly nested: readonly string[];
+  /** Files whose staged content is neither in HEAD nor in the file. */
+  readonly staged: readonly string[];
+  /** Refs that only this worktree has (refs/worktree/). */
+  readonly refs: readonly string[];
+  /** The commit of a detached HEAD. */
+  readonly detached: string | null;
   readonly operation: string | null;
   readonly locked: boolean;
+}
+
+/** Throws if a worktree that is being removed has something that would be lost. It is not in its place. */
+export type WorktreeCheck = (moved: Workspace, content: WorktreeContent) => Promise<void>;
+
+export interface InspectRun {
+  readonly run: string;
+  readonly branch: string | null;
+  readonly head: string | null;
+  /** Commits that results of its steps name. With the run's trailer, the run made them: those of older checkpoints it replaced itself. */
+  readonly made?: ReadonlySet<string>;
+  /** Checkpoints whose uncommitted files nothing else may have, newest first. */
+  readonly saved?: readonly SavedFiles[];
+}
+
+export interface SavedFiles {
+  readonly id: CheckpointId;
+  readonly tree: string;
+  readonly head: string | null;
 }
 
 export interface RunRemains {
@@ -321,8 +348,13 @@ export interface RunLosses {
   readonly branch: readonly string[];
   /** Commits of the worktree's detached HEAD that its branch does not have. */
   readonly detached: readonly string[];
-  /** Commits that only refs of its checkpoints have, for example because its branch was deleted or reset. */
+  /**
+   * Commits that only refs of its checkpoints have, for example because its branch was deleted or reset. Without those that the run made
+   * and replaced itself, and those whose change its branch has in another commit.
+   */
   readonly pinned: readonly string[];
+  /** Uncommitted files that only its checkpoints have, as CHECKPOINT:PATH. */
+  readonly saved: readonly string[];
 }
 
 export type FileChange =

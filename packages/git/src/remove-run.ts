@@ -4,21 +4,22 @@ import { existsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
-import type { RunLosses, RunRemains } from "@holdfast/core/workspace";
+import type { InspectRun, RunLosses, RunRemains, SavedFiles, WorktreeCheck } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readBranchTip } from "./branch-refs.ts";
-import { syncRepository } from "./objects.ts";
+import { findMissingObjects, syncRepository } from "./objects.ts";
+import { quotePath } from "./paths.ts";
 import { deleteRefs, listRunRefs } from "./pins.ts";
-import { type WorktreeLosses, deleteWorktree, findLosses } from "./remove-worktree.ts";
+import { LINK_MODE } from "./private-index.ts";
+import { type WorktreeLosses, deleteWorktree, describeContent, findLosses } from "./remove-worktree.ts";
 import type { Repository } from "./repository.ts";
+import { diffTrees } from "./tree-diff.ts";
+import { openGitWorkspace } from "./workspace.ts";
 import { parseSideWorktreeOwner } from "./worktree-entry.ts";
 import { type WorktreeRecord, defaultWorktreePath, findWorktree, listWorktrees } from "./worktrees.ts";
 
 /** Finds what the run has here, and which of it exists nowhere else. Changes nothing. */
-export async function inspectRun(
-  repository: Repository,
-  params: { readonly run: string; readonly branch: string | null; readonly head: string | null },
-): Promise<RunRemains> {
+export async function inspectRun(repository: Repository, params: InspectRun): Promise<RunRemains> {
   const { run } = params;
   requireRunId(run);
   const worktrees = await listWorktrees(repository);
@@ -35,8 +36,9 @@ export async function inspectRun(
   const branch = removed === null ? [] : await findUnreached(repository, [removed], others);
   const kept = removed === null ? others : [...others, removed];
   const detached = record?.exists === true && record.branch === null ? record.head : null;
-  const pins = await findPinned(repository, params, refs);
   const other = record === undefined || params.branch === name ? null : params.branch;
+  const reached = detached === null ? kept : [...kept, detached];
+  const files = await findFiles(repository, record, sides);
   return {
     worktree: record?.exists === true ? record.path : null,
     unlinked: record?.exists === false && existsSync(record.path) ? record.path : null,
@@ -46,10 +48,13 @@ export async function inspectRun(
     ...(await findCopies(repository, { name: isOwn && user === undefined ? name : null, tip, others })),
     refs,
     losses: {
-      ...(await findFiles(repository, record, sides)),
+      ...files,
       branch,
       detached: detached === null ? [] : await findUnreached(repository, [detached], kept),
-      pinned: await findUnreached(repository, pins, detached === null ? kept : [...kept, detached]),
+      pinned: await findPinned(repository, { ...params, reached, tip: removed ?? params.head }),
+      saved: (await findSaved(repository, refs.length === 0 ? [] : (params.saved ?? []), kept)).filter(
+        (one) => !isAmong(files.files, one),
+      ),
     },
     locked: record?.locked === true,
   };
@@ -62,8 +67,9 @@ export async function inspectRun(
  */
 export async function removeRun(
   repository: Repository,
-  { run, expected }: { readonly run: string; readonly expected: RunRemains },
+  params: { readonly run: string; readonly expected: RunRemains; readonly check?: WorktreeCheck },
 ): Promise<void> {
+  const { run, expected } = params;
   requireRunId(run);
   const record = await findWorktree(repository, run);
   const sides = sidesOf(await listWorktrees(repository), run);
@@ -76,8 +82,20 @@ export async function removeRun(
     const commits = await findUnreached(repository, [detached], known);
     refuseNewLosses(run, expected.losses, { detached: commits });
   }
-  for (const side of sides) await deleteWorktree(repository, side);
-  if (record !== undefined) await deleteWorktree(repository, record);
+  // What was written since is found in the moved worktree, and puts it back.
+  for (const side of sides)
+    await deleteWorktree(repository, side, async (moved) => {
+      const paths = uncommittedIn(await findLosses(repository, moved)).map((path) => join(side.path, path));
+      refuseNewLosses(run, expected.losses, { files: paths });
+    });
+  if (record !== undefined)
+    await deleteWorktree(repository, record, async (moved) => {
+      const losses = await findLosses(repository, moved);
+      const { ignored, operation } = losses;
+      refuseNewLosses(run, expected.losses, { files: uncommittedIn(losses), ignored, operation });
+      const checkout = { root: moved.path, gitDir: moved.gitDir };
+      await params.check?.(await openGitWorkspace(repository, checkout), describeContent(moved, losses));
+    });
   await removeBranch(repository, expected);
   await deleteRefs(repository, await listRunRefs(repository, run));
   await syncRepository(repository);
@@ -167,9 +185,10 @@ async function findUnreached(
   repository: Repository,
   commits: readonly string[],
   from: readonly string[],
+  max: number = MAX_NAMED,
 ): Promise<readonly string[]> {
   if (commits.length === 0) return [];
-  const args = ["rev-list", `--max-count=${MAX_NAMED}`, ...commits, "--not", ...from];
+  const args = ["rev-list", `--max-count=${max}`, ...commits, "--not", ...from];
   return (await repository.git.line({ args })).split("\n").filter((line) => line !== "");
 }
 
@@ -198,21 +217,101 @@ async function findCopies(
   return { copies, keptCopies };
 }
 
-/** The commit of the newest checkpoint and those that a resume kept, as far as a ref of the run still protects them. */
+/**
+ * The commits that only refs of checkpoints protect. Those of the newest checkpoint and those that a resume kept count always. Of older
+ * checkpoints, the commits that the run made itself do not: it amended or rebased them. Nor do those whose change is on the branch.
+ */
 async function findPinned(
   repository: Repository,
-  { run, head }: { readonly run: string; readonly head: string | null },
-  refs: readonly string[],
+  params: InspectRun & { readonly reached: readonly string[]; readonly tip: string | null },
 ): Promise<readonly string[]> {
-  const below = `refs/holdfast/${run}`;
-  const kept = await repository.git.line({
-    args: ["for-each-ref", "--format=%(objecttype) %(objectname)", `${below}/kept/`],
-  });
-  const commits = kept.split("\n").flatMap((line) => (line.startsWith("commit ") ? line.slice("commit ".length) : []));
-  if (head === null || !refs.some((ref) => ref.startsWith(`${below}/head/`))) return commits;
-  const args = ["for-each-ref", "--contains", head, "--format=%(refname)", `${below}/head/`];
-  const holding = await repository.git.result({ args });
-  return holding.code === 0 && holding.stdout.length > 0 ? [...commits, head] : commits;
+  const { run, head, tip, reached, made = new Set<string>() } = params;
+  const [kept, heads] = await Promise.all([
+    listCommits(repository, `${run}/kept/`),
+    listCommits(repository, `${run}/head/`),
+  ]);
+  const isPinned = head !== null && heads.length > 0 && (await findUnreached(repository, [head], heads)).length === 0;
+  const newest = await findUnreached(repository, isPinned ? [...kept, head] : kept, reached);
+  const older = (await findUnreached(repository, heads, reached, MAX_WALKED)).filter((one) => !newest.includes(one));
+  const own = await findTrailers(
+    repository,
+    run,
+    older.filter((one) => made.has(one)),
+  );
+  const lost = older.filter((one) => !own.has(one));
+  const copied = lost.length === 0 || tip === null ? new Set() : await findCopied(repository, heads, tip);
+  return [...newest, ...lost.filter((one) => !copied.has(one))].slice(0, MAX_NAMED);
+}
+
+const MAX_WALKED = 100_000;
+
+/** Those of the commits whose message names the run. Commits that Holdfast makes do. */
+async function findTrailers(
+  repository: Repository,
+  run: string,
+  commits: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (commits.length === 0) return new Set();
+  const args = ["rev-list", "--no-walk", `--grep=^Holdfast-Run: ${run}$`, "--stdin"];
+  const input = Buffer.from(commits.map((commit) => `${commit}\n`).join(""));
+  return new Set((await repository.git.output({ args, input })).toString("latin1").split("\n"));
+}
+
+async function listCommits(repository: Repository, below: string): Promise<readonly string[]> {
+  const args = ["for-each-ref", "--format=%(objecttype) %(objectname)", `refs/holdfast/${below}`];
+  const lines = (await repository.git.line({ args })).split("\n");
+  return lines.flatMap((line) => (line.startsWith("commit ") ? line.slice("commit ".length) : []));
+}
+
+/** The commits below `heads` whose change a commit of `tip` has as well, for example after a rebase. */
+async function findCopied(repository: Repository, heads: readonly string[], tip: string): Promise<ReadonlySet<string>> {
+  const copied = new Set<string>();
+  for (const head of heads) {
+    const compared = await repository.git.result({ args: ["cherry", tip, head] });
+    const lines = compared.code === 0 ? compared.stdout.toString("latin1").split("\n") : [];
+    for (const line of lines) if (line.startsWith("- ")) copied.add(line.slice(2));
+  }
+  return copied;
+}
+
+/** The uncommitted files of these checkpoints whose content no remaining commit has, each at its newest checkpoint. */
+async function findSaved(
+  repository: Repository,
+  saved: readonly SavedFiles[],
+  reached: readonly string[],
+): Promise<readonly string[]> {
+  const found = new Map<string, string>();
+  // After an interrupted removal, some of them may be gone already.
+  const gone = new Set(
+    await findMissingObjects(
+      repository,
+      Array.from(saved, ({ tree }) => tree),
+    ),
+  );
+  for (const { id, tree, head } of saved) {
+    if (gone.has(tree)) continue;
+    const base = head !== null && (await findMissingObjects(repository, [head])).length === 0 ? head : null;
+    const changes = await diffTrees(repository.objects, base ?? repository.emptyTree, tree);
+    const files = changes.flatMap(({ path, from, to }) =>
+      to === null || to.mode === LINK_MODE || to.id === from?.id ? [] : [{ path, id: to.id }],
+    );
+    if (files.length === 0) continue;
+    const since = ["rev-list", "--objects", "--no-object-names", ...reached, ...(base === null ? [] : ["--not", base])];
+    const listed = await repository.git.output({ args: since, maxOutputBytes: MAX_LISTED_BYTES });
+    const committed = new Set(listed.toString("latin1").split("\n"));
+    for (const { path, id: blob } of files) {
+      const key = `${blob} ${path}`;
+      if (!committed.has(blob) && !found.has(key)) found.set(key, `${id}:${quotePath(path)}`);
+    }
+  }
+  return [...found.values()];
+}
+
+const MAX_LISTED_BYTES = 1024 * 1024 * 1024;
+
+/** Whether the worktree still has this file uncommitted, so that it is named already. */
+function isAmong(files: readonly string[], saved: string): boolean {
+  return files.includes(saved.slice(saved.indexOf(":") + 1));
 }
 
 function requireRunId(run: string): void {

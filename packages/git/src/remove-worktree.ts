@@ -1,9 +1,9 @@
 // Removes a run's worktree, after checking that nothing in it would be lost.
 
 import { existsSync } from "node:fs";
-import { readdir, rename, rm, rmdir } from "node:fs/promises";
+import { rename, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { WorktreeContent } from "@holdfast/core/workspace";
+import type { WorktreeCheck, WorktreeContent } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { fileKind } from "@holdfast/platform/files";
@@ -11,11 +11,14 @@ import { findOperation } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
 import { createKeptOutCheck, findLinksToIgnored } from "./capture.ts";
 import { foldsNames } from "./folded-names.ts";
+import { leadsTo } from "./moved-worktree.ts";
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, quotePath, splitRecords } from "./paths.ts";
 import { matchesEntry } from "./plan-restore.ts";
 import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
 import { type Checkout, PRIVATE_DIRECTORY, type Repository, disableFilters, worktreeGit } from "./repository.ts";
+import { deleteFolder, removalPaths, withStaleFileCleanup } from "./stale-files.ts";
+import { openGitWorkspace } from "./workspace.ts";
 import { type WorktreeRecord, defaultWorktreePath, findWorktree } from "./worktrees.ts";
 
 /** Content of a worktree that exists nowhere else. */
@@ -25,90 +28,164 @@ export interface WorktreeLosses {
   readonly ignored: readonly string[];
   /** Submodules and other nested repositories. */
   readonly nested: readonly string[];
+  /** Files whose staged content is neither in HEAD nor in the file. */
+  readonly staged: readonly string[];
+  /** Refs that only this worktree has (refs/worktree/). */
+  readonly refs: readonly string[];
   /** Commits that no other branch and no remote-tracking branch contains, newest first. */
   readonly commits: readonly string[];
   readonly operation: string | null;
   readonly locked: boolean;
 }
 
-export async function removeWorktree(repository: Repository, params: { run: string; force?: boolean }): Promise<void> {
-  const record = await findWorktree(repository, params.run);
+/** Removes the worktree of a run. `check` sees it after the last moment in which a process could find it in its place. */
+export async function removeWorktree(
+  repository: Repository,
+  params: { readonly run: string; readonly force?: boolean; readonly check?: WorktreeCheck },
+): Promise<void> {
+  const { run, force = false, check } = params;
+  const record = await findWorktree(repository, run);
   if (record === undefined) return;
-  if (record.exists || record.locked) {
-    const losses = await findLosses(repository, record);
-    const forced = params.force === true && !record.locked;
+  const refuseLosses = async (now: WorktreeRecord): Promise<WorktreeLosses> => {
+    const losses = await findLosses(repository, now);
+    const forced = force && !record.locked;
     if (!forced && Object.values(losses).some(isLoss)) throw refusal(record, losses);
-  }
-  await deleteWorktree(repository, record);
+    return losses;
+  };
+  if (record.locked || (record.exists && check === undefined)) await refuseLosses(record);
+  await deleteWorktree(repository, record, async (now) => {
+    const content = describeContent(now, await refuseLosses(now));
+    await check?.(await openGitWorkspace(repository, { root: now.path, gitDir: now.gitDir }), content);
+  });
   // Ours, and empty after the last worktree. A directory that the user configured stays.
-  if (record.path === defaultWorktreePath(repository, params.run))
-    await rmdir(dirname(record.path)).catch(() => undefined);
+  if (record.path === defaultWorktreePath(repository, run)) await rmdir(dirname(record.path)).catch(() => undefined);
 }
 
 /** What a worktree holds besides files that a checkpoint can hold; null: the run has none. Changes nothing. */
 export async function inspectWorktree(repository: Repository, run: string): Promise<WorktreeContent | null> {
   const record = await findWorktree(repository, run);
-  if (record === undefined) return null;
-  const { path, exists, unfinished } = record;
-  const { ignored, nested, operation, locked } = await findLosses(repository, record);
+  return record === undefined ? null : describeContent(record, await findLosses(repository, record));
+}
+
+export function describeContent(record: WorktreeRecord, losses: WorktreeLosses): WorktreeContent {
+  const { path, exists, unfinished, branch, head } = record;
+  const { ignored, nested, staged, refs, operation, locked } = losses;
   // Without its parent directory, the disk with the worktree may only be unplugged.
   const isGone = !exists && existsSync(dirname(path)) && !existsSync(path);
   const isForeign = !exists && fileKind(join(path, ".git")) === "file";
-  return { path, exists, isGone, isForeign, unfinished, ignored, nested, operation, locked };
+  const detached = exists && branch === null ? head : null;
+  return { path, exists, isGone, isForeign, unfinished, ignored, nested, staged, refs, detached, operation, locked };
 }
 
 /**
- * Does not use `git worktree remove`. A killed one leaves a partial directory that looks like user files, or a partial
- * entry on which git fails. Directory and entry are each renamed into our scratch directory and deleted there, now or
- * by a later sweep.
+ * Deletes a worktree. `git worktree remove` is not used: killed, it leaves a partial directory that looks like user files, or a partial
+ * entry on which git fails. Here a kill leaves the worktree in one of these states, and the next command completes it:
+ *
+ * 1. whole, beside its place. `check` looks at it once more, where no process finds it by its path. If `check` throws, or after a kill,
+ *    it goes back to its place.
+ * 2. condemned: in our scratch directory, or on another disk under the second name beside its place. Its content is deleted.
+ * 3. gone, and its entry as well.
  */
-export async function deleteWorktree(repository: Repository, record: WorktreeRecord): Promise<void> {
-  await using scratch = await openScratch(repository.home);
-  if (record.exists) {
-    const moved = await rename(record.path, join(scratch.folder, "tree")).then(
-      () => true,
-      () => false,
-    );
-    if (!moved) await deleteFolder(record.path);
+export async function deleteWorktree(
+  repository: Repository,
+  record: WorktreeRecord,
+  check: (moved: WorktreeRecord) => Promise<void> = async () => undefined,
+): Promise<void> {
+  const { path, run } = record;
+  await withStaleFileCleanup(repository, { kind: "removing", run: run ?? "", path }, async () => {
+    await using scratch = await openScratch(repository.home);
+    if (record.exists) await deleteTree(repository, record, { scratch: scratch.folder, check });
+    else await deleteRest(record);
+    await rename(record.gitDir, join(scratch.folder, "entry"));
     await syncFileSystem(repository.commonDir);
+  });
+}
+
+async function deleteTree(
+  repository: Repository,
+  record: WorktreeRecord,
+  params: { readonly scratch: string; readonly check: (moved: WorktreeRecord) => Promise<void> },
+): Promise<void> {
+  const { path } = record;
+  const { whole, deleted } = removalPaths(path);
+  await rename(path, whole);
+  try {
+    await params.check({ ...record, path: whole });
+  } catch (error) {
+    await putBack(whole, path, error);
+    throw error;
   }
-  await rename(record.gitDir, join(scratch.folder, "entry"));
+  const isNear = await rename(whole, join(params.scratch, "tree")).then(
+    () => true,
+    () => false,
+  );
+  if (!isNear) {
+    // On another disk or mount. The new name is durable before the first file goes.
+    await rename(whole, deleted);
+    await syncFileSystem(deleted, { scratch: record.gitDir });
+    await deleteFolder(deleted);
+  }
   await syncFileSystem(repository.commonDir);
 }
 
-/**
- * For a directory on another disk or mount. Its link to git is removed last: until then the owner of the directory is
- * known.
- */
-async function deleteFolder(path: string): Promise<void> {
-  for (const name of await readdir(path)) {
-    if (name !== ".git") await rm(join(path, name), { recursive: true, force: true });
+/** What an earlier removal left beside the place of a worktree that is gone. */
+async function deleteRest({ path, gitDir }: WorktreeRecord): Promise<void> {
+  const { whole, deleted } = removalPaths(path);
+  if (await leadsTo(deleted, gitDir)) await deleteFolder(deleted);
+  if (await leadsTo(whole, gitDir)) throw placeTaken(path, whole);
+}
+
+async function putBack(from: string, path: string, cause: unknown): Promise<void> {
+  try {
+    await rename(from, path);
+  } catch {
+    throw placeTaken(path, from, cause);
   }
-  await rm(path, { recursive: true, force: true });
+}
+
+function placeTaken(path: string, from: string, cause?: unknown): HoldfastError {
+  return new HoldfastError({
+    code: "CONFLICT",
+    message: `the worktree is whole in ${from}, because its place was taken while it was to be removed`,
+    hint: `Move what is at ${path} away, then move ${from} there.`,
+    cause,
+  });
 }
 
 const MAX_NAMED = 100;
 
+const NO_LOSSES = {
+  changed: [],
+  untracked: [],
+  ignored: [],
+  nested: [],
+  staged: [],
+  refs: [],
+  commits: [],
+  operation: null,
+} satisfies Partial<WorktreeLosses>;
+
 export async function findLosses(repository: Repository, record: WorktreeRecord): Promise<WorktreeLosses> {
   const { locked } = record;
-  if (!record.exists)
-    return { changed: [], untracked: [], ignored: [], nested: [], commits: [], operation: null, locked };
+  if (!record.exists) return { ...NO_LOSSES, locked };
   const git = worktreeGit({ root: record.path, gitDir: record.gitDir });
-  const [status, flagged, commits, operation] = await Promise.all([
+  const [status, flagged, commits, refs, operation] = await Promise.all([
     readStatus(repository, { root: record.path, gitDir: record.gitDir }, git),
     findHidden(repository, record, git),
     findLoneCommits(git, record),
+    git.line({ args: ["for-each-ref", "--format=%(refname)", "refs/worktree/"] }),
     findOperation(record.gitDir),
   ]);
   const nested = [...flagged.nested, ...status.untracked.filter((path) => path.endsWith("/"))];
-  return { ...status, changed: [...status.changed, ...flagged.changed], nested, commits, operation, locked };
+  const changed = [...status.changed, ...flagged.changed];
+  return { ...status, changed, nested, commits, refs: refs === "" ? [] : refs.split("\n"), operation, locked };
 }
 
 async function readStatus(
   repository: Repository,
   checkout: Checkout,
   git: Git,
-): Promise<Pick<WorktreeLosses, "changed" | "untracked" | "ignored">> {
+): Promise<Pick<WorktreeLosses, "changed" | "untracked" | "ignored" | "staged">> {
   const args = ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching"];
   const env = await disableFilters(repository);
   const lines = splitRecords(await git.output({ args: [...args, "--ignore-submodules=all"], env }));
@@ -130,6 +207,7 @@ async function readStatus(
     changed: named((code) => code !== "??" && code !== "!!").map(quotePath),
     untracked: others.filter((path) => !toIgnored.has(path)).map(quotePath),
     ignored: [...named((code) => code === "!!"), ...toIgnored].map(quotePath),
+    staged: named((code) => /^[^ ?!][^ ]$/.test(code)).map(quotePath),
   };
 }
 
@@ -166,7 +244,7 @@ function isLoss(value: WorktreeLosses[keyof WorktreeLosses]): boolean {
 }
 
 function refusal(record: WorktreeRecord, losses: WorktreeLosses): HoldfastError {
-  const counts = (["changed", "untracked", "ignored", "nested", "commits"] as const)
+  const counts = (["changed", "untracked", "ignored", "nested", "refs", "commits"] as const)
     .filter((kind) => losses[kind].length > 0)
     .map((kind) => `${losses[kind].length} ${kind}`);
   const parts = [...counts, ...(losses.operation === null ? [] : [`a ${losses.operation} under way`])];

@@ -14,6 +14,7 @@ import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 import { MARK_VARIABLE, terminateTree } from "@holdfast/platform/process-tree";
 import { fileKey } from "./facts.ts";
+import { leadsTo } from "./moved-worktree.ts";
 import { syncRepository } from "./objects.ts";
 import { PROCESS } from "./private-index.ts";
 import { isLockedByHoldfast } from "./replace-index.ts";
@@ -220,7 +221,41 @@ async function clearNoted(repository: Repository, note: WorkNote): Promise<boole
     }
     case "unpinning":
       return clearUnpinning(repository, note.work.refs, note.writtenAt);
+    case "removing":
+      return recoverRemoval(repository, note.work);
   }
+}
+
+/** Where a worktree is that is being removed: still whole, then while its content is deleted. */
+export function removalPaths(path: string): { readonly whole: string; readonly deleted: string } {
+  return { whole: `${path}.removing`, deleted: `${path}.deleting` };
+}
+
+/**
+ * Puts a worktree back that a killed removal moved and had not begun to delete, or deletes the rest of one. Its link to git proves that
+ * it is the worktree of this run. Returns false if its place is taken: it stays where it is until the place is free.
+ */
+async function recoverRemoval(
+  repository: Repository,
+  { run, path }: { readonly run: string; readonly path: string },
+): Promise<boolean> {
+  const entry = (await readEntries(repository)).find((one) => one.run === run);
+  if (entry === undefined) return true;
+  const { whole, deleted } = removalPaths(path);
+  if (await leadsTo(deleted, entry.gitDir)) await deleteFolder(deleted);
+  if (!(await leadsTo(whole, entry.gitDir))) return true;
+  return rename(whole, path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Its link to git is deleted last: until then the owner of the directory is known. */
+export async function deleteFolder(path: string): Promise<void> {
+  for (const name of await readdir(path)) {
+    if (name !== ".git") await rm(join(path, name), { recursive: true, force: true });
+  }
+  await rm(path, { recursive: true, force: true });
 }
 
 /** The content of HEAD in a worktree on this branch. */
@@ -324,7 +359,14 @@ export type GitOperation =
       /** The commit to check out if the worktree has no branch. */
       readonly detached?: string;
     }
-  | { readonly kind: "unpinning"; readonly refs: readonly string[] };
+  | { readonly kind: "unpinning"; readonly refs: readonly string[] }
+  | {
+      readonly kind: "removing";
+      /** As for "making". */
+      readonly run: string;
+      /** The place of the worktree. */
+      readonly path: string;
+    };
 
 /**
  * Written before git starts and removed when it is done. The note of a dead process shows what may remain, and that it
@@ -402,6 +444,7 @@ const WRITTEN: Shape<Written> = object<Written>({
   work: tagged<GitOperation, "kind">("kind", {
     making: object({ kind: oneOf({ making: true }), run: text, path: text, branch: text, detached: optional(text) }),
     unpinning: object({ kind: oneOf({ unpinning: true }), refs: list(text) }),
+    removing: object({ kind: oneOf({ removing: true }), run: text, path: text }),
   }),
   owner: PROCESS,
 });
@@ -449,12 +492,16 @@ function isAbandoned(mark: string, owner: ProcessIdentity, writtenAt: number): b
 }
 
 function sameWork(one: GitOperation, other: GitOperation): boolean {
-  if (one.kind !== "making" || other.kind !== "making") return one.kind === other.kind;
-  return one.run === other.run || one.path === other.path;
+  if (one.kind === "unpinning" || other.kind === "unpinning") return one.kind === other.kind;
+  return one.kind === other.kind && (one.run === other.run || one.path === other.path);
 }
 
 function workBusy(note: WorkNote): HoldfastError {
-  const what = note.work.kind === "making" ? `the worktree ${note.work.path} is being made` : "refs are being removed";
+  const { work } = note;
+  const what =
+    work.kind === "unpinning"
+      ? "refs are being removed"
+      : `the worktree ${work.path} is being ${work.kind === "making" ? "made" : "removed"}`;
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
     message: `${what} by another process at this moment`,

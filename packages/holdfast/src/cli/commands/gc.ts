@@ -29,7 +29,7 @@ export const spec = {
     "The freed bytes are those of the store. The files of a dropped checkpoint are git objects; git gc removes them.",
     "Files of loops for other tools (.aiwg) follow the rules of `aiwg:` in the config, here and once a day when a loop starts or resumes. The store keeps its own copy.",
     "The worktree of a run that ended more than a day ago is removed; with RUN, at once. Its files are saved as a checkpoint first, unless the newest one has them. `holdfast restore RUN@latest`, or a resume, creates it again at the same place. The branch stays.",
-    "A worktree stays if removing it would lose something: ignored files other than unchanged copies of `workspace.copy`, what the set-up made, and dependencies, caches and results of builds by their usual names (node_modules, dist); a nested repository; a file that is too large for a checkpoint; an unfinished merge or rebase. --dry-run lists them. --force removes it in spite of ignored files and nested repositories.",
+    "A worktree stays if removing it would lose something: ignored files other than unchanged copies of `workspace.copy`, what the set-up made, and dependencies, caches and results of builds by their usual names (node_modules, dist); a nested repository, also below such a name; a detached HEAD; staged changes that the files do not have; refs below refs/worktree/; a file that is too large for a checkpoint; an unfinished merge, rebase or restore. It also stays while a process works in it. --dry-run lists them with the reason. --force removes it in spite of ignored files, nested repositories, a detached HEAD, staged changes and refs.",
     "Runs and journals stay; `holdfast rm` removes a run with its worktree and branch, and gc completes a removal that was interrupted if no work is lost. The daily clean-up removes no worktree.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
@@ -44,7 +44,7 @@ export const spec = {
     },
     force: {
       type: "boolean",
-      about: "also remove worktrees with ignored files or nested repositories that only they have",
+      about: "also remove worktrees with ignored files, nested repositories or git state that only they have",
     },
     yes: { type: "boolean", short: "y", about: "do not ask" },
   },

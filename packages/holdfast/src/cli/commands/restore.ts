@@ -127,7 +127,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     const setup = rebuilds === null ? null : await setUpAgain(shell, holdfast, plan);
     shell.print({
       json: () => ({ ...shown, dryRun, report: null, ...(rebuilds === null ? {} : { setup }) }),
-      text: (page) => nothingText(plan) + setupText(setup, page),
+      text: (page) => (rebuilds === null ? nothingText(plan) : rebuiltText(plan)) + setupText(setup, page),
     });
     return setup?.outcome === "failed" ? "failed" : "done";
   }
@@ -440,6 +440,11 @@ function exposedText({ exposed }: RestorePlan, page: Page): string {
 }
 
 /** No checkpoint is written for a restore that changes nothing: it would only hide useful ones. */
+/** The files came with the worktree, which was created again. */
+function rebuiltText({ target }: RunRestorePlan): string {
+  return `Restored ${escapeText(target.id)}: the worktree has its files, also the uncommitted ones.\n`;
+}
+
 function nothingText(plan: RunRestorePlan): string {
   const { id } = plan.target;
   if (plan.only !== null) {

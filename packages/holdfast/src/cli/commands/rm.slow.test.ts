@@ -1,5 +1,7 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -200,9 +202,23 @@ test("refuses what exists nowhere else, and keeps what is not the run's", async 
   await journey.git("update-ref", "-d", "refs/heads/holdfast/deleted");
   expect(await journey.fails(4, "rm", "deleted")).toContain("its checkpoints have the only copy of 1 commit");
 
+  const reset = await fork("reset");
+  const save = async () => {
+    const saved = await journey.runIn(relative(journey.repository(), reset), ["checkpoint", "--run", "reset"]);
+    expect(saved.status).toBe(0);
+  };
+  await commitIn(reset);
+  await save();
+  const dropped = (await readFile(join(journey.repository(), ".git/refs/heads/holdfast/reset"), "utf8")).slice(0, 12);
+  await journey.git("-C", reset, "reset", "-q", "--hard", "HEAD~1");
+  await save();
+  const refused = await journey.fails(4, "rm", "reset");
+  expect(refused).toContain(`its checkpoints have the only copy of 1 commit (${dropped})`);
+  expect(refused).toContain(`To keep a commit: \`git branch NAME ${dropped}\`.`);
+
   // A fork needs the journal of its parent.
-  expect(await journey.fails(4, "rm", "r", "deleted", "--force")).toMatch(
-    /r is not removed: (?=.*detached was forked from it)(?=.*ignored was forked from it)(?!.*deleted was)/,
+  expect(await journey.fails(4, "rm", "r", "deleted", "reset", "--force")).toMatch(
+    /r is not removed: (?=.*detached was forked from it)(?=.*ignored was forked from it)(?!.*(?:deleted|reset) was)/,
   );
   expect(existsSync(deleted)).toBe(true);
 
@@ -212,7 +228,7 @@ test("refuses what exists nowhere else, and keeps what is not the run's", async 
   await commitIn(journey.repository());
   await journey.git("update-ref", "refs/remotes/origin/holdfast/ignored", "HEAD");
   await journey.git("reset", "-q", "--hard", "HEAD~1");
-  const removed = await journey.run("rm", "r", "deleted", "detached", "ignored", "mine", "--force");
+  const removed = await journey.run("rm", "r", "deleted", "reset", "detached", "ignored", "mine", "--force");
   expect(removed).toMatchObject({ status: 0, stderr: "" });
   expect(removed.stdout).toContain(`  Branch holdfast/mine stays: it is checked out in ${journey.repository()}.\n`);
   expect(removed.stdout).toContain("  Branch topic stays. If you do not need it:\n    git branch -d topic\n");
@@ -242,7 +258,10 @@ test("a repeated command needs its own --force, and a directory of the user stay
   expect(existsSync(mine)).toBe(true);
 });
 
-/** A module for `node --import`. It logs each operation that writes, and kills the process before one of them. */
+/**
+ * A module for `node --import`. It logs each operation that writes. Before one of them it kills the process, or writes a file as another
+ * process would. With OTHER_DISK, the worktree is on another disk than the repository.
+ */
 const OPERATIONS = `
 import child from "node:child_process";
 import fs from "node:fs";
@@ -260,7 +279,13 @@ for (const [holder, names] of [
   const real = holder[name];
   holder[name] = function (...args) {
     count += 1;
-    if (count === Number(process.env.KILL_BEFORE)) process.kill(process.pid, "SIGKILL");
+    const { KILL_BEFORE, LATE_FILE, OTHER_DISK } = process.env;
+    if (count === Number(KILL_BEFORE)) {
+      if (LATE_FILE === undefined) process.kill(process.pid, "SIGKILL");
+      else try { fs.writeFileSync(LATE_FILE, "late"); appendFileSync(process.env.OPERATIONS, "late\\n"); } catch {}
+    }
+    if (OTHER_DISK !== undefined && name === "rename" && String(args[1]).endsWith("/tree"))
+      return Promise.reject(Object.assign(new Error("EXDEV"), { code: "EXDEV" }));
     appendFileSync(process.env.OPERATIONS, name + " " + String(args[0]).replaceAll("\\n", " ") + "\\n");
     return Reflect.apply(real, this, args);
   };
@@ -269,13 +294,17 @@ syncBuiltinESMExports();
 `;
 
 /** Runs the command, killed before its nth operation; 0: not killed. Returns the operations that it did. */
-async function runKilled(args: readonly string[], at: number): Promise<readonly string[]> {
+async function runKilled(
+  args: readonly string[],
+  at: number,
+  env: Readonly<Record<string, string>> = {},
+): Promise<readonly string[]> {
   const [module, log] = ["operations.mjs", "operations.log"].map((name) => join(journey.holdfast.directory, name));
   if (module === undefined || log === undefined) throw new Error("two files were named");
   await writeFile(module, OPERATIONS);
   await writeFile(log, "");
   const node = ["--import", pathToFileURL(module).href];
-  await journey.runIn(".", args, { node, env: { KILL_BEFORE: String(at), OPERATIONS: log } });
+  await journey.runIn(".", args, { node, env: { ...env, KILL_BEFORE: String(at), OPERATIONS: log } });
   return (await readFile(log, "utf8")).trimEnd().split("\n");
 }
 
@@ -328,7 +357,7 @@ test("killed at any operation, the run is listed, new work is safe, and the same
 
 test("gc saves and removes the worktree of an ended run, restore creates it again; a kill loses nothing", async () => {
   await commitAll();
-  await journey.write(".gitignore", "*.log\n.env\n");
+  await journey.write(".gitignore", "*.log\n.env\nvendor/\n");
   await journey.git("commit", "-qam", "ignore");
   expect((await journey.run(...LOOP)).status).toBe(0);
   const [{ id }] = (await journey.json("list")).runs;
@@ -364,25 +393,92 @@ test("gc saves and removes the worktree of an ended run, restore creates it agai
   const inside = await journey.runIn(`../${basename(journey.repository())}-worktrees/${id}`, ["gc", id, "--yes"]);
   expect(inside.stdout).toContain("you are in it");
 
+  // What a restore does not bring back keeps the worktree.
+  const kept = async () => (await journey.json("gc", id, "--dry-run")).worktrees[0].kept;
+  await journey.git("init", "-q", join(tree, "vendor/lib"));
+  await mkdir(join(tree, "vendor/lib/.git/objects/empty"));
+  expect(await kept()).toBe("it has repositories of their own: vendor/lib");
+  expect(await journey.fails(4, "rm", id)).toContain("its worktree has 1 ignored repository (vendor/lib/)");
+  await rm(join(tree, "vendor"), { recursive: true });
+  const branch = `holdfast/${id}`;
+  await journey.git("-C", tree, "checkout", "-q", "--detach");
+  await journey.git("-C", tree, "update-ref", "refs/worktree/mine", "HEAD");
+  await journey.git("-C", tree, "add", "new.txt");
+  await edit("mine, later");
+  expect(await kept()).toMatch(
+    /^it has a detached HEAD: [0-9a-f]{12}; staged changes that the files do not have: new.txt; refs of its own: refs\/worktree\/mine$/,
+  );
+  await journey.git("-C", tree, "update-ref", "-d", "refs/worktree/mine");
+  await journey.git("-C", tree, "reset", "-q");
+  await journey.git("-C", tree, "symbolic-ref", "HEAD", `refs/heads/${branch}`);
+  await edit("mine");
+  const shell = spawn("sleep", ["600"], { cwd: tree, stdio: "ignore" });
+  try {
+    expect(await kept()).toBe(`processes work in it: sleep (${shell.pid})`);
+  } finally {
+    shell.kill("SIGKILL");
+    await once(shell, "exit");
+  }
+
   const operations = await runKilled(["gc", id, "--yes"], 0);
+  await journey.git("merge", "-q", branch);
+  const only = `its checkpoints have the only copy of 2 uncommitted files (${(await newest(id)).id}:app.txt, ${(await newest(id)).id}:new.txt)`;
+  expect((await journey.run("rm", "--done")).stdout).toContain(`Kept ${id}: ${only}.\n`);
+  expect(await journey.fails(4, "rm", id)).toContain(
+    `To get the files: \`holdfast restore ${(await newest(id)).id}\`.`,
+  );
   expect([existsSync(dirname(tree)), (await listed()).includes(tree)]).toEqual([false, false]);
   expect((await journey.run("restore", `${id}@latest`, "--dry-run")).stdout).toBe(
     `Would create the worktree ${tree} again, with the files of the newest checkpoint, and then restore ${(await newest(id)).id}.\n`,
   );
   expect(await journey.fails(4, "restore", `${id}@latest`)).toContain("may be created again");
-  expect((await journey.run("restore", `${id}@latest`, "--yes")).status).toBe(0);
+  expect((await journey.run("restore", `${id}@latest`, "--yes")).stdout).toBe(
+    `Restored ${(await newest(id)).id}: the worktree has its files, also the uncommitted ones.\n`,
+  );
   expect(await files()).toEqual(["mine", "mine, too"]);
 
   const kills = operations.map((operation, at) => ({ name: `${at + 1} ${operation}`, at: at + 1 }));
-  for (const { name, at } of sampleBySeed(kills, 3, "gc")) {
+  const beside = async () => await readdir(dirname(tree)).catch(() => []);
+  const restored = async (name: string) => {
+    const again = await journey.run("restore", `${id}@latest`, "--yes");
+    expect([name, again.status, await files()], again.stderr).toEqual([name, 0, [name, `${name}, too`]]);
+  };
+  for (const [turn, { name, at }] of sampleBySeed(kills, 2, "gc").entries()) {
     await edit(name);
-    await runKilled(["gc", id, "--yes"], at);
+    await runKilled(["gc", id, "--yes"], at, turn === 0 ? {} : { OTHER_DISK: "yes" });
     expect([name, (await journey.run("gc", id, "--yes")).status]).toEqual([name, 0]);
     expect([name, existsSync(tree), (await listed()).includes(tree)]).toEqual([name, false, false]);
+    expect([name, await beside()]).toEqual([name, []]);
     await runKilled(["restore", `${id}@latest`, "--yes"], at);
-    const restored = await journey.run("restore", `${id}@latest`, "--yes");
-    expect([name, restored.status, await files()], restored.stderr).toEqual([name, 0, [name, `${name}, too`]]);
+    // A worktree without all its files is not saved as the newest checkpoint.
+    expect([name, (await journey.run("gc", id, "--yes")).status]).toEqual([name, 0]);
+    await restored(name);
   }
+  // On another disk its files are deleted one by one. A kill among them leaves no half of a worktree.
+  await edit("half");
+  const deletions = (await runKilled(["gc", id, "--yes"], 0, { OTHER_DISK: "yes" })).flatMap((operation, at) =>
+    operation.includes(".deleting") ? [{ name: operation, at: at + 1 }] : [],
+  );
+  await restored("half");
+  const half = sampleBySeed(deletions.slice(2), 1, "half");
+  expect(half).toHaveLength(1);
+  for (const { name, at } of half) {
+    await edit(name);
+    await runKilled(["gc", id, "--yes"], at, { OTHER_DISK: "yes" });
+    expect([name, (await journey.run("gc", id, "--yes")).status, await beside()]).toEqual([name, 0, []]);
+    await restored(name);
+  }
+  // What another process writes meanwhile is in the checkpoint, or keeps the worktree.
+  for (const file of ["late.txt", ".env"])
+    for (const { name, at } of sampleBySeed(kills, 1, file)) {
+      const path = join(tree, file);
+      await rm(path, { force: true });
+      await edit(name);
+      const isLate = (await runKilled(["gc", id, "--yes"], at, { LATE_FILE: path })).includes("late");
+      if (!existsSync(tree)) await restored(name);
+      expect([name, file, existsSync(path)]).toEqual([name, file, isLate]);
+      await rm(path, { force: true });
+    }
   expect((await journey.json("show", id)).run).toMatchObject({ status: { kind: "done" } });
   // A fork needs no worktree of its source, and a resume creates it again.
   await journey.json("gc", id, "--yes");
