@@ -32,7 +32,7 @@ test("ignored directories are searched; changed copies, files that a set-up foun
   write("gen/x", "");
   write("by-hand.env", "SECRET=1");
   mkdirSync(join(root, "empty"));
-  for (const git of ["node_modules/a/b/.git", "gen/bare/objects", "gen/bare/refs"])
+  for (const git of ["node_modules/a/b/.git", "gen/bare/objects", "gen/bare/refs", "gen/.build/checkouts/dep/.git"])
     mkdirSync(join(root, git), { recursive: true });
   write("gen/bare/HEAD", "");
   symlinkSync("/nowhere", join(root, "link"));

@@ -1,7 +1,7 @@
 // Finds the files that git ignores in a worktree and that would be lost with it. Neither a commit nor a checkpoint has them.
 
 import { type Dirent, lstatSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { readRegularFile } from "@holdfast/platform/files";
 import { copyDigest } from "./copy-files.ts";
 import { readSetupTraces } from "./prepare-worktree.ts";
@@ -34,6 +34,9 @@ const TOOL_NAMES: ReadonlySet<string> = new Set(
   .next .nuxt .svelte-kit .astro .angular .turbo .parcel-cache .vite .cache .eslintcache .stylelintcache
   coverage .coverage .nyc_output htmlcov .DS_Store`.split(/\s+/),
 );
+
+/** Of these, the ones in which tools keep clones of dependencies, and people do not commit. */
+const CLONE_NAMES: ReadonlySet<string> = new Set([".build", "DerivedData", ".terraform", ".bundle", ".yarn", ".cache"]);
 
 /**
  * The ignored files that only this worktree has, at most 1000. Also repositories below what can be made again, such as `vendor/`: each
@@ -68,6 +71,7 @@ function findRepositories(root: string, directory: string): readonly string[] {
   for (let path = queue.pop(); path !== undefined && found.length < MAX_FILES; path = queue.pop()) {
     const entries = entriesOf(root, path);
     const has = (name: string): boolean => entries.includes(`${path}${name}`) || entries.includes(`${path}${name}/`);
+    if (CLONE_NAMES.has(basename(path))) continue;
     if (has(".git") || (has("HEAD") && has("objects") && has("refs"))) found.push(path);
     else queue.push(...entries.filter((entry) => entry.endsWith("/")));
   }

@@ -1,7 +1,7 @@
 // Removes the worktrees of runs that have ended, after their files are in a checkpoint. `restore`, `resume` and `fork` create them again.
 //
-// A worktree is removed only if a checkpoint brings all of it back. `whyKept` decides that from facts, before the removal and once more
-// when the worktree was moved out of its place. A worktree whose files a restore has not completed is never saved: the checkpoint would
+// A worktree is removed only if a checkpoint brings all of it back. `whyUnsaved` and `whatIsLost` decide that, before the removal and once
+// more when the worktree was moved out of its place. A worktree whose files a restore has not completed is never saved: the checkpoint would
 // replace the whole files by half of them.
 import { HoldfastError } from "@holdfast/platform/error";
 import { isInside, realPath } from "@holdfast/platform/files";
@@ -76,7 +76,7 @@ async function planRemoval(
   const nothing = { run: run.id, path, kept: null, ignored: [], unsaved: false };
   if (content.isGone) return content.locked ? null : nothing;
   const workspace = await adapters.workspaces?.find(run.id);
-  if (workspace === undefined) return { ...nothing, kept: "its files are not all written yet" };
+  if (workspace === undefined) return { ...nothing, kept: UNWRITTEN };
   const facts = await readFacts(adapters, workspace, content);
   const lease = await adapters.store.getLease(run.id);
   const isHeld = lease !== undefined && adapters.liveness(lease.owner) !== "dead";
@@ -87,9 +87,11 @@ async function planRemoval(
       ? `the restore of ${run.unfinishedRestore} did not finish; complete it with \`holdfast restore ${run.unfinishedRestore}\``
       : isInside(realPath(here) ?? here, realPath(path) ?? path)
         ? "you are in it"
-        : (usedBy(path) ?? whyKept(facts, force ? facts : null));
+        : (usedBy(path) ?? whyUnsaved(facts) ?? forceable(run.id, whatIsLost(facts, force ? facts : null)));
   return { ...nothing, kept, ignored: facts.ignored, unsaved: !sameFiles(facts.files, saved) };
 }
+
+const UNWRITTEN = "its files are not all written yet";
 
 /** What a worktree has. */
 interface WorktreeFacts {
@@ -115,15 +117,22 @@ function usedBy(path: string): string | null {
     : `processes work in it: ${listed(inside.map(({ name, pid }) => `${name} (${pid})`))}`;
 }
 
-/** Why this worktree stays; null: a checkpoint holds all of it, or it has only what `consented` has, which the user gives up by force. */
-function whyKept({ content, files, ignored }: WorktreeFacts, consented: WorktreeFacts | null): string | null {
-  const { locked, operation } = content;
+/** Why this worktree stays, also with --force. */
+function whyUnsaved({ content: { locked, operation }, files }: WorktreeFacts): string | null {
   if (locked) return "it is locked";
   const skipped = files.skipped.find(({ reason }) => reason !== "nested_repository");
   if (skipped !== undefined) return `no checkpoint can hold ${skipped.path} (${skipped.reason.replaceAll("_", " ")})`;
-  if (operation !== null) return `a ${operation} is under way`;
+  return operation === null ? null : `a ${operation} is under way`;
+}
+
+function forceable(run: string, why: string | null): string | null {
+  return why === null ? null : `${why}. To remove it all the same: \`holdfast gc ${run} --force\``;
+}
+
+/** What no checkpoint holds; null: nothing, or only what `consented` has, which the user gives up by force. */
+function whatIsLost(facts: WorktreeFacts, consented: WorktreeFacts | null): string | null {
   const given = consented === null ? null : onlyHere(consented);
-  const parts = Object.entries(onlyHere({ content, files, ignored })).flatMap(([what, items]) => {
+  const parts = Object.entries(onlyHere(facts)).flatMap(([what, items]) => {
     const lost = items.filter((item) => given?.[what]?.includes(item) !== true);
     return lost.length === 0 ? [] : [`${what}: ${listed(lost)}`];
   });
@@ -191,12 +200,13 @@ async function removeOne(
     return { ...(removal ?? planned), removed: false, savedAs: null };
   await using held = await acquireLease(adapters, removal.run);
   if ((await store.getRun(removal.run))?.unfinishedRestore !== null) throw changed("a restore of it did not finish");
-  const workspace = await workspaces.find(removal.run);
-  const content = workspace === undefined ? null : await workspaces.inspectWorktree(removal.run);
-  if (workspace === undefined || content === null) {
+  const content = await workspaces.inspectWorktree(removal.run);
+  if (content?.exists !== true) {
     await workspaces.remove({ run: removal.run, force: true });
     return { ...removal, removed: true, savedAs: null };
   }
+  const workspace = await workspaces.find(removal.run);
+  if (workspace === undefined) throw changed(UNWRITTEN);
   const before = await readFacts(adapters, workspace, content);
   const { id, files } = await saveFiles(adapters, summary, workspace, held.lease);
   await workspaces.remove({
@@ -204,7 +214,7 @@ async function removeOne(
     force: true,
     async check(moved, found) {
       const now = await readFacts(adapters, moved, found);
-      const why = whyKept(now, scope.force ? before : null);
+      const why = usedBy(moved.root) ?? whyUnsaved(now) ?? whatIsLost(now, scope.force ? before : null);
       if (why !== null) throw changed(why);
       if (!sameFiles(now.files, files)) throw changed("files in it changed while they were saved");
     },

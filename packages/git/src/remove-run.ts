@@ -239,7 +239,8 @@ async function findPinned(
     older.filter((one) => made.has(one)),
   );
   const lost = older.filter((one) => !own.has(one));
-  const copied = lost.length === 0 || tip === null ? new Set() : await findCopied(repository, heads, tip);
+  const unreached = lost.length === 0 ? [] : heads.filter((one) => older.includes(one));
+  const copied = tip === null ? new Set() : await findCopied(repository, unreached, tip);
   return [...newest, ...lost.filter((one) => !copied.has(one))].slice(0, MAX_NAMED);
 }
 

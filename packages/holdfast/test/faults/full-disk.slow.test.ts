@@ -1,5 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { describe, test } from "vitest";
+import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { buildCommand } from "@holdfast/test-support/built-command";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Mounted, mountSmall, whyNoMount } from "./harness/mounted.ts";
 import { sample } from "./harness/seed.ts";
@@ -74,6 +77,39 @@ describe("a file system that is really full, or read-only", () => {
       });
     }
     suite.check({ cases: chosen.length, states: chosen.length * 2, bad });
+  });
+
+  test("full while a collected worktree is restored: half of it is never saved as the newest checkpoint", async (context) => {
+    suite.skipIf(whyNoMount(), context);
+    const command = await buildCommand();
+    await withMount("64m", async ({ path }) => {
+      const [cwd, filler] = [join(path, "shop"), join(path, "filler")];
+      await mkdir(cwd);
+      for (const args of [
+        ["init", "-q", "-b", "main"],
+        ["-c", "user.name=A", "-c", "user.email=a@localhost", "commit", "-q", "--allow-empty", "-m", "first"],
+      ])
+        execFileSync("git", args, { cwd });
+      const holdfast = (...args: readonly string[]) => command.run(args, { cwd });
+      const work = ["run", "--task", "Add a line", "--no-review", "-a", "command:echo x >> a.txt"];
+      expect((await holdfast(...work)).status).toBe(0);
+      const [{ id }] = JSON.parse((await holdfast("list", "--json")).stdout).runs;
+      const large = join(`${cwd}-worktrees`, id, "large");
+      const content = Buffer.alloc(8 << 20, "a line that is longer than its compressed form\n");
+      await writeFile(large, content);
+      expect((await holdfast("gc", id, "--yes")).stdout).toContain("Its files are in");
+      const { bavail, bsize } = await statfs(path);
+      await writeFile(filler, Buffer.alloc(bavail * bsize - (4 << 20)));
+      const full = await holdfast("restore", `${id}@latest`, "--yes");
+      expect([full.status, full.stderr]).toEqual([1, expect.stringContaining("[DISK_FULL]")]);
+      await rm(filler);
+      expect((await holdfast("gc", id, "--yes")).stdout).toMatch(
+        /Kept the worktree .*: the restore of .* did not finish/,
+      );
+      expect((await holdfast("restore", `${id}@latest`, "--yes")).status).toBe(0);
+      expect((await readFile(large)).equals(content)).toBe(true);
+    });
+    await command.remove();
   });
 
   test("read-only: everything can be read, a write is refused with STORE_READ_ONLY, and resumed when it is writable again", async (context) => {

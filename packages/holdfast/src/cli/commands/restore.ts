@@ -439,12 +439,12 @@ function exposedText({ exposed }: RestorePlan, page: Page): string {
   return `    ${paint(page, "yellow", "!")} ${truncate(escapeText(line), page.width - 6)}\n`;
 }
 
-/** No checkpoint is written for a restore that changes nothing: it would only hide useful ones. */
 /** The files came with the worktree, which was created again. */
 function rebuiltText({ target }: RunRestorePlan): string {
   return `Restored ${escapeText(target.id)}: the worktree has its files, also the uncommitted ones.\n`;
 }
 
+/** No checkpoint is written for a restore that changes nothing: it would only hide useful ones. */
 function nothingText(plan: RunRestorePlan): string {
   const { id } = plan.target;
   if (plan.only !== null) {

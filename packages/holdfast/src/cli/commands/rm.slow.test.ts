@@ -372,6 +372,7 @@ test("gc saves and removes the worktree of an ended run, restore creates it agai
     await readFile(join(tree, "app.txt"), "utf8"),
   ];
 
+  const force = `To remove it all the same: \`holdfast gc ${id} --force\``;
   await edit("mine");
   await writeFile(join(tree, ".env"), "only here");
   expect((await journey.json("gc", "--dry-run")).worktrees).toEqual([]);
@@ -380,7 +381,7 @@ test("gc saves and removes the worktree of an ended run, restore creates it agai
       {
         run: id,
         path: tree,
-        kept: "it has ignored files that no set-up makes: .env",
+        kept: `it has ignored files that no set-up makes: .env. ${force}`,
         ignored: [".env"],
         unsaved: true,
       },
@@ -397,7 +398,7 @@ test("gc saves and removes the worktree of an ended run, restore creates it agai
   const kept = async () => (await journey.json("gc", id, "--dry-run")).worktrees[0].kept;
   await journey.git("init", "-q", join(tree, "vendor/lib"));
   await mkdir(join(tree, "vendor/lib/.git/objects/empty"));
-  expect(await kept()).toBe("it has repositories of their own: vendor/lib");
+  expect(await kept()).toBe(`it has repositories of their own: vendor/lib. ${force}`);
   expect(await journey.fails(4, "rm", id)).toContain("its worktree has 1 ignored repository (vendor/lib/)");
   await rm(join(tree, "vendor"), { recursive: true });
   const branch = `holdfast/${id}`;
@@ -406,7 +407,7 @@ test("gc saves and removes the worktree of an ended run, restore creates it agai
   await journey.git("-C", tree, "add", "new.txt");
   await edit("mine, later");
   expect(await kept()).toMatch(
-    /^it has a detached HEAD: [0-9a-f]{12}; staged changes that the files do not have: new.txt; refs of its own: refs\/worktree\/mine$/,
+    /^it has a detached HEAD: [0-9a-f]{12}; staged changes that the files do not have: new.txt; refs of its own: refs\/worktree\/mine\. To/,
   );
   await journey.git("-C", tree, "update-ref", "-d", "refs/worktree/mine");
   await journey.git("-C", tree, "reset", "-q");

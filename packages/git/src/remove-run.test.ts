@@ -1,0 +1,76 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { RunLosses, Workspaces } from "@holdfast/core/workspace";
+import { type BranchScene, createBranchScene } from "@holdfast/test-support/git/repository";
+import { openGitWorkspaces } from "./workspaces.ts";
+
+const RUN = "issue-42";
+const TRAILER = `Holdfast-Run: ${RUN}`;
+
+let scene: BranchScene;
+let workspaces: Workspaces;
+let first: string;
+beforeEach(async () => {
+  scene = await createBranchScene();
+  workspaces = await openGitWorkspaces(scene.user.root);
+  first = scene.tip();
+});
+afterEach(() => scene.dispose());
+
+/** Commits in the run's worktree what a file has, and saves a checkpoint there. Returns the commit. */
+async function commit(sequence: number, text: string, message = "w"): Promise<string> {
+  scene.tree.write("a.txt", text);
+  scene.tree.git("add", "-A");
+  scene.tree.git("commit", "-q", "--allow-empty", "-m", message);
+  await save(sequence);
+  return scene.tip();
+}
+
+async function save(sequence: number): Promise<void> {
+  const workspace = await workspaces.find(RUN);
+  await workspace?.snapshot({ run: RUN, sequence, message: "m", at: "2026-03-01T12:00:00Z" });
+}
+
+async function losses(made: readonly string[] = [], head: string | null = scene.tip()): Promise<RunLosses> {
+  const branch = `refs/heads/holdfast/${RUN}`;
+  return (await workspaces.inspectRun({ run: RUN, branch, head, made: new Set(made) })).losses;
+}
+
+test("a commit that the branch no longer has is lost, unless the branch has the same change", async () => {
+  const dropped = await commit(1, "two\n");
+  scene.tree.git("reset", "-q", "--hard", first);
+  await save(2);
+  expect((await losses()).pinned).toEqual([dropped]);
+  await commit(3, "two\n", "the same change, after a rebase");
+  expect((await losses()).pinned).toEqual([]);
+  // Another change of the same line is not the same change.
+  scene.tree.git("reset", "-q", "--hard", first);
+  await commit(4, "three\n");
+  expect((await losses()).pinned).toEqual(expect.arrayContaining([dropped]));
+});
+
+test("a commit that the run made and replaced is not lost: a step names it, and it has the run's trailer", async () => {
+  const own = await commit(1, "two\n", `w\n\n${TRAILER}`);
+  const other = await commit(2, "three\n", `w\n\n${TRAILER}0`);
+  const plain = await commit(3, "four\n");
+  scene.tree.git("reset", "-q", "--hard", first);
+  await save(4);
+  expect(new Set((await losses()).pinned)).toEqual(new Set([own, other, plain]));
+  expect(new Set((await losses([own, other, plain])).pinned)).toEqual(new Set([other, plain]));
+  expect(new Set((await losses([other, plain])).pinned)).toEqual(new Set([own, other, plain]));
+  // The newest checkpoint is what the user would continue with.
+  expect((await losses([own], own)).pinned).toContain(own);
+});
+
+test("a merge and an empty commit have no change to compare: they are lost with the checkpoint", async () => {
+  const empty = await commit(1, "one\n", "empty");
+  scene.tree.git("checkout", "-q", "-b", "side", first);
+  scene.tree.write("b.txt", "side\n");
+  scene.tree.git("commit", "-qam", "side");
+  scene.tree.git("checkout", "-q", `holdfast/${RUN}`);
+  scene.tree.git("merge", "-q", "--no-ff", "-m", "merge", "side");
+  await save(2);
+  const merge = scene.tip();
+  scene.tree.git("reset", "-q", "--hard", first);
+  await save(3);
+  expect(new Set((await losses()).pinned)).toEqual(new Set([empty, merge]));
+});
