@@ -10,6 +10,7 @@ import {
   type ProcessEntry,
   type ProcessTarget,
   findTargets,
+  numbersOf,
   readProcess,
   terminateTree,
   unrelatedProcesses,
@@ -235,6 +236,7 @@ describe("process targets", () => {
     pid,
     parent,
     group: null,
+    session: null,
     mark,
     supervisor: null,
     started,
@@ -303,6 +305,36 @@ describe("process targets", () => {
       groups: new Set([40]),
     });
     expect(targets.map(({ entry }) => entry.pid).toSorted((a, b) => a - b)).toEqual([6, 7, 8, 9, 10, 11]);
+  });
+
+  test("also all members of their sessions, after the leader has ended; not of a session that the user leads", () => {
+    const inSession = (pid: number, parent: number, session: number, mark: string | null = null): ProcessEntry => ({
+      ...process(pid, parent, mark),
+      group: pid,
+      session,
+    });
+    const processes = [
+      inSession(5, 1, 5),
+      // The leader 6 has ended. Its session is known by a marked member.
+      inSession(7, 1, 6, "run"),
+      inSession(8, 1, 6),
+      inSession(9, 8, 9),
+      // Nothing but an earlier look shows the session 30.
+      inSession(10, 1, 30),
+      // The leaders 40 and 5 are alive and not of the run.
+      inSession(40, 1, 40),
+      inSession(41, 40, 40, "run"),
+      inSession(42, 1, 40),
+      inSession(12, 5, 5, "run"),
+      inSession(13, 5, 5),
+      // An earlier look found the number 50, which another process has by now.
+      inSession(50, 1, 50),
+      inSession(51, 1, 50),
+    ];
+    const params = { processes, mark: "run", seen: new Map(), spared: new Set([1, 5]) };
+    const targets = findTargets({ ...params, groups: new Set([5]), numbers: new Set([30, 50]) });
+    expect(targets.map(({ entry }) => entry.pid).toSorted((a, b) => a - b)).toEqual([7, 8, 9, 10, 12, 41]);
+    expect([...numbersOf(targets, processes)].toSorted((a, b) => a - b)).toEqual([6, 7, 8, 9, 10, 12, 30, 41]);
   });
 
   test("only unrelated processes are not read again", () => {

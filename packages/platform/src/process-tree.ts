@@ -1,11 +1,12 @@
-// Finds and ends every process of a run: by the mark in its environment, by its parent and its group, and by what the
-// watchdog recorded. The process table is that of /proc, or that of `ps` where there is no /proc (macOS).
+// Finds and ends every process of a run: by the mark in its environment, by its parent, its group and its session, and by
+// what the watchdog recorded. The process table is that of /proc, or that of `ps` where there is no /proc (macOS).
 
 import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "./error.ts";
 import { type FolderProcess, readFolderProcesses } from "./folder-processes.ts";
-import { readProcessRecords, recordDirectory, removeStaleRecords } from "./process-records.ts";
+import { type OwnNumbers, provenNumbers, readPidCount } from "./pid-reuse.ts";
+import { readProcessRecords, readRecordedNumbers, recordDirectory, removeStaleRecords } from "./process-records.ts";
 import { readPs, readPsVariables } from "./ps.ts";
 
 /**
@@ -21,6 +22,7 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
   const { mark, by = "mark", graceMs = GRACE_MS, forceMs = FORCE_MS } = params;
   const spared = ancestors();
   const groups = new Set(params.groups);
+  const numbers = new Map([...recordedNumbers(mark), ...(params.numbers ?? [])]);
   const seen = new Map<number, ProcessTarget>([...recordedTargets(mark), ...(params.seen ?? [])]);
   const found = new Set<string>();
   const reported = new Set<string>();
@@ -33,9 +35,13 @@ export async function terminateTree(params: EndParams): Promise<EndedTree> {
   for (let round = 0, emptyRounds = 0; ; round += 1) {
     const elapsed = performance.now() - began;
     const isForced = elapsed >= graceMs;
+    const count = readPidCount();
     const table = readProcessTable({ known, onSight: isForced ? hold : undefined });
     if (table === null) return { ended: found.size, supported: false };
-    const targets = findTargets({ processes: table.live, mark, by, seen, spared, groups });
+    const proven = provenNumbers(numbers, count);
+    const targets = findTargets({ processes: table.live, mark, by, seen, spared, groups, numbers: proven });
+    // A process that we ask to end may start another one in its session and exit.
+    for (const number of numbersOf(targets, table.live)) numbers.set(number, count.started);
     known = unrelatedProcesses(table, targets);
     // A zombie, or a process without an environment, raises a doubt only in the first scan that finds it in that state.
     const doubts = table.doubts.map(({ pid, why }) => `${pid} ${why}`).filter((doubt) => !reported.has(doubt));
@@ -73,7 +79,8 @@ export function findUnmarked({
   const table = readProcessTable();
   if (table === null) return null;
   const spared = ancestors();
-  const ours = findTargets({ processes: table.live, mark, seen: new Map(recordedTargets(mark)), spared });
+  const numbers = provenNumbers(recordedNumbers(mark), readPidCount());
+  const ours = findTargets({ processes: table.live, mark, seen: new Map(recordedTargets(mark)), spared, numbers });
   const known = new Set([...spared, ...ours.map(({ entry }) => entry.pid)]);
   return inside.filter(({ pid }) => !known.has(pid));
 }
@@ -86,8 +93,10 @@ interface EndParams {
   readonly graceMs?: number;
   /** Milliseconds of repeated SIGKILL after which terminateTree throws. */
   readonly forceMs?: number;
-  /** Process groups whose members are ours. */
+  /** Process groups and sessions that this process knows to be ours. */
   readonly groups?: Iterable<number>;
+  /** Those that an earlier look found. */
+  readonly numbers?: OwnNumbers;
   /** Processes of ours that an earlier look found, by pid. They are ours even if nothing shows it any more. */
   readonly seen?: ReadonlyMap<number, ProcessTarget>;
 }
@@ -97,16 +106,26 @@ function recordedTargets(mark: string): readonly (readonly [number, ProcessTarge
   const directory = recordDirectory(mark);
   const recorded = directory === null ? [] : readProcessRecords(directory);
   return recorded.flatMap(({ pid, started, mark: own }) => {
-    const entry = { pid, parent: 0, group: null, started, mark: null, supervisor: null };
+    const entry = { pid, parent: 0, group: null, session: null, started, mark: null, supervisor: null };
     return isUnder(own, mark) ? [[pid, { entry, foundBy: "record" }] as const] : [];
   });
+}
+
+function recordedNumbers(mark: string): OwnNumbers {
+  const directory = recordDirectory(mark);
+  const recorded = directory === null ? [] : readRecordedNumbers(directory);
+  return new Map(recorded.flatMap(({ number, seen, mark: own }) => (isUnder(own, mark) ? [[number, seen]] : [])));
 }
 
 function forgetRecords(mark: string, live: readonly ProcessEntry[]): void {
   const directory = recordDirectory(mark);
   if (directory === null) return;
   const starts = new Map(live.map(({ pid, started }) => [pid, started]));
-  removeStaleRecords(directory, ({ pid, started }) => starts.get(pid) === started);
+  const groups = new Set(live.flatMap(({ group, session }) => [group, session]));
+  removeStaleRecords(directory, {
+    isLive: ({ pid, started }) => starts.get(pid) === started,
+    isInUse: ({ number }) => groups.has(number),
+  });
 }
 
 interface EndedTree {
@@ -191,30 +210,49 @@ export function findTargets(params: {
   readonly by?: MarkField;
   readonly seen: ReadonlyMap<number, ProcessTarget>;
   readonly spared: ReadonlySet<number>;
+  /** Groups and sessions of ours, also after the processes that made them have ended. */
   readonly groups?: ReadonlySet<number>;
+  /** Likewise, from an earlier look. */
+  readonly numbers?: ReadonlySet<number>;
 }): readonly ProcessTarget[] {
   const { processes, mark, by = "mark", seen, spared } = params;
   const targets = new Map<number, ProcessTarget>();
-  const groups = new Set(params.groups);
+  const groups = new Set([...(params.groups ?? []), ...(params.numbers ?? [])]);
   for (const entry of processes) {
     if (spared.has(entry.pid)) continue;
     const known = seen.get(entry.pid);
     if (known?.entry.started === entry.started) targets.set(entry.pid, { ...known, entry });
     else if (isUnder(entry[by], mark)) targets.set(entry.pid, { entry, foundBy: "mark" });
+    // A number that another process has was given out again, whatever pid-reuse.ts derives.
+    else if (params.groups?.has(entry.pid) !== true) groups.delete(entry.pid);
   }
-  // A group of ours has only members of ours, also after its leader has ended. That of an ancestor is the terminal's.
-  const foreign = new Set(processes.flatMap(({ pid, group }) => (spared.has(pid) && group !== null ? [group] : [])));
+  // A group or session of ours has only members of ours (pid-reuse.ts). That of an ancestor is the terminal's.
+  const foreign = new Set(processes.flatMap((entry) => (spared.has(entry.pid) ? [entry.group, entry.session] : [])));
+  const isOurs = (number: number | null): boolean => number !== null && groups.has(number) && !foreign.has(number);
   for (let before = -1; before !== targets.size;) {
     before = targets.size;
-    for (const { entry } of targets.values()) if (entry.group !== null) groups.add(entry.group);
+    for (const number of numbersOf([...targets.values()], processes)) groups.add(number);
     for (const entry of processes) {
       if (targets.has(entry.pid) || spared.has(entry.pid)) continue;
       if (targets.has(entry.parent)) targets.set(entry.pid, { entry, foundBy: "parent" });
-      else if (entry.group !== null && groups.has(entry.group) && !foreign.has(entry.group))
-        targets.set(entry.pid, { entry, foundBy: "group" });
+      else if (isOurs(entry.group) || isOurs(entry.session)) targets.set(entry.pid, { entry, foundBy: "group" });
     }
   }
   return [...targets.values()];
+}
+
+/**
+ * The numbers that the targets have, and those of their groups and sessions. A process may make a session later, so its
+ * own number counts before that. A session whose living leader is no target is the user's.
+ */
+export function numbersOf(targets: readonly ProcessTarget[], processes: readonly ProcessEntry[]): ReadonlySet<number> {
+  const own = new Set(targets.map(({ entry }) => entry.pid));
+  const others = new Set(processes.flatMap(({ pid }) => (own.has(pid) ? [] : [pid])));
+  const sessions = targets.flatMap(({ entry: { session } }) =>
+    session === null || others.has(session) ? [] : [session],
+  );
+  const groups = targets.flatMap(({ entry: { group } }) => (group === null ? [] : [group]));
+  return new Set([...own, ...groups, ...sessions]);
 }
 
 /** True for the mark itself and for marks below it, such as the steps of a run. */
@@ -239,6 +277,8 @@ export interface ProcessEntry {
   readonly parent: number;
   /** Process group; null if its leader is in another pid namespace. */
   readonly group: number | null;
+  /** Likewise; also null where `ps` lists the table. */
+  readonly session: number | null;
   /**
    * Clock ticks since boot, or the second in which it started (ps). Together with the pid it identifies one process: a
    * later one with the same pid started later.
@@ -308,7 +348,7 @@ function readPsTable(): ProcessTable | null {
   const [marks, supervisors] = variables;
   const live = listed.flatMap(({ pid, parent, group, state, started }) => {
     const own = { mark: marks?.get(pid) ?? null, supervisor: supervisors?.get(pid) ?? null };
-    return state.startsWith("Z") ? [] : [{ pid, parent, group, started, ...own }];
+    return state.startsWith("Z") ? [] : [{ pid, parent, group, session: null, started, ...own }];
   });
   return { live, doubts: [{ pid: 0, why: "first look" }] };
 }
@@ -342,6 +382,7 @@ function readEntry(pid: number): { readonly entry: ProcessEntry | null; readonly
     pid,
     parent: Number(parent),
     group: Number(rest[0]) > 0 ? Number(rest[0]) : null,
+    session: Number(rest[1]) > 0 ? Number(rest[1]) : null,
     started,
     mark: markIn(environment, `${MARK_VARIABLE}=`),
     supervisor: markIn(environment, `${SUPERVISOR_VARIABLE}=`),

@@ -3,13 +3,27 @@
 // supervisor's processes, scans until it finds none, and exits. Until then it records in the store what it sees of them.
 
 import { setTimeout as pause } from "node:timers/promises";
-import { type RecordedProcess, writeProcessRecord } from "./process-records.ts";
-import { type ProcessTarget, findTargets, readProcessTable, terminateTree } from "./process-tree.ts";
+import { type OwnNumbers, provenNumbers, readPidCount, updateNumbers } from "./pid-reuse.ts";
+import { writeProcessRecord } from "./process-records.ts";
+import {
+  type ProcessEntry,
+  type ProcessTarget,
+  findTargets,
+  numbersOf,
+  readProcessTable,
+  terminateTree,
+  unrelatedProcesses,
+} from "./process-tree.ts";
 import type { WatchdogInput, WatchedChild } from "./watchdog.ts";
 
 const SWEEP_MS = 250;
-/** Between two looks. The first ones after a start follow sooner, because most programs start their helpers at once. */
-const [FIRST_LOOK_MS, LOOK_MS] = [100, 2000];
+/**
+ * Between two looks. The first ones after a start follow sooner, because most programs start their helpers at once. A look
+ * with `ps` starts two processes.
+ */
+const [FIRST_LOOK_MS, LOOK_MS] = [100, process.platform === "linux" ? 1000 : 2000];
+/** At most a fiftieth of the time is spent on looks, also where there are thousands of processes. */
+const PAUSE_FACTOR = 50;
 /** About a minute in total: a process that survives SIGKILL for so long hangs in the kernel. */
 const MAX_SWEEPS = 6;
 
@@ -26,6 +40,10 @@ const children = new Map<number, WatchedChild>();
  * mark, nothing else shows to whom it belongs.
  */
 const seen = new Map<number, ReadonlyMap<number, ProcessTarget>>();
+/** Their numbers, groups and sessions, also of processes that have ended. */
+const numbers = new Map<number, OwnNumbers>();
+/** Processes of others, which a look need not read again. */
+let known: ReadonlyMap<number, ProcessEntry> = new Map();
 /** The content of each record, to write it only when it changes. */
 const recorded = new Map<string, string>();
 let next: NodeJS.Timeout | undefined;
@@ -45,18 +63,23 @@ process.stdin.on("error", () => undefined);
 function hear(input: WatchdogInput): void {
   if ("started" in input) {
     children.set(input.started.pid, input.started);
+    // A look may have taken the child for a process of others.
+    known = new Map();
     clearTimeout(next);
     next = setTimeout(look, FIRST_LOOK_MS, FIRST_LOOK_MS);
     return;
   }
   children.delete(input.ended);
   seen.delete(input.ended);
+  numbers.delete(input.ended);
   record();
 }
 
 function look(after: number): void {
   if (children.size === 0) return;
-  const table = readProcessTable();
+  const began = performance.now();
+  const count = readPidCount();
+  const table = readProcessTable({ known });
   const spared = new Set([1, process.pid]);
   // A mark alone proves nothing: after a lost lease, another Holdfast process may run the same step.
   const processes = (table?.live ?? []).map((entry) =>
@@ -68,30 +91,39 @@ function look(after: number): void {
     // The child itself may have replaced its environment. Its pid is not reused before the supervisor has reaped it.
     const root = live.get(pid);
     if (root !== undefined) before.set(pid, { entry: root, foundBy: "record" });
-    const found = findTargets({ processes, mark, seen: before, spared, groups: new Set([pid]) });
+    const own = numbers.get(pid) ?? new Map();
+    const ours = { groups: new Set([pid]), numbers: provenNumbers(own, count) };
+    const found = findTargets({ processes, mark, seen: before, spared, ...ours });
     seen.set(pid, new Map(found.map((target) => [target.entry.pid, target])));
+    numbers.set(pid, updateNumbers(own, numbersOf(found, processes), count));
   }
+  if (table !== null)
+    known = unrelatedProcesses(
+      table,
+      [...seen.values()].flatMap((targets) => [...targets.values()]),
+    );
   record();
-  next = setTimeout(look, after, Math.min(2 * after, LOOK_MS));
+  next = setTimeout(look, Math.max(after, PAUSE_FACTOR * (performance.now() - began)), Math.min(2 * after, LOOK_MS));
 }
 
 /** A full disk or a removed store is no reason to stop watching. */
 function record(): void {
-  const wanted = new Map<string, RecordedProcess[]>([...recorded.keys()].map((directory) => [directory, []]));
-  for (const { pid, mark, records } of children.values()) {
-    if (records === null) continue;
-    const processes = [...(seen.get(pid)?.values() ?? [])].map(({ entry }) => ({
-      pid: entry.pid,
-      started: entry.started,
-      mark,
-    }));
-    wanted.set(records, [...(wanted.get(records) ?? []), ...processes]);
-  }
-  for (const [directory, processes] of wanted) {
-    const text = JSON.stringify(processes);
-    if (text === (recorded.get(directory) ?? "[]")) continue;
+  const watched = [...children.values()];
+  for (const directory of new Set([...recorded.keys(), ...watched.flatMap(({ records }) => records ?? [])])) {
+    const own = watched.filter(({ records }) => records === directory);
+    const content = {
+      processes: own.flatMap(({ pid, mark }) =>
+        [...(seen.get(pid)?.values() ?? [])].map(({ entry }) => ({ pid: entry.pid, started: entry.started, mark })),
+      ),
+      // An older count proves less, but nothing wrong, and the record is not written anew at each look.
+      numbers: own.flatMap(({ pid, mark }) =>
+        [...(numbers.get(pid) ?? [])].map(([number, count]) => ({ number, seen: count - (count % COUNT_STEP), mark })),
+      ),
+    };
+    const text = JSON.stringify(content);
+    if (text === (recorded.get(directory) ?? EMPTY)) continue;
     try {
-      writeProcessRecord(directory, supervisor, processes);
+      writeProcessRecord(directory, supervisor, content);
       recorded.set(directory, text);
     } catch {
       // The next look tries again.
@@ -99,23 +131,28 @@ function record(): void {
   }
 }
 
+const COUNT_STEP = 1000;
+const NOTHING = { processes: [], numbers: [] };
+const EMPTY = JSON.stringify(NOTHING);
+
 async function endAll(): Promise<void> {
   if (supervisor === "") return;
-  const all = new Map([...seen.values()].flatMap((targets) => [...targets]));
   for (let sweep = 0; sweep < MAX_SWEEPS; sweep += 1) {
     const { ended, supported } = await terminateTree({
       mark: supervisor,
       by: "supervisor",
       groups: children.keys(),
-      seen: all,
+      numbers: new Map([...numbers.values()].flatMap((own) => [...own])),
+      seen: new Map([...seen.values()].flatMap((targets) => [...targets])),
     }).catch(() => STUCK);
     if (!supported) return await endGroups();
-    if (ended === 0) break;
+    if (ended === 0) {
+      for (const directory of recorded.keys()) writeProcessRecord(directory, supervisor, NOTHING);
+      return;
+    }
     await pause(SWEEP_MS);
   }
   // What is still there after so many sweeps stays recorded for the next resume.
-  const left = readProcessTable()?.live.some(({ pid, started }) => all.get(pid)?.entry.started === started);
-  if (left === false) for (const directory of recorded.keys()) writeProcessRecord(directory, supervisor, []);
 }
 
 const STUCK = { ended: 1, supported: true };

@@ -6,6 +6,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { basename, extname } from "node:path";
 import { processIdentity, randomId } from "./identity.ts";
+import { readPidCount } from "./pid-reuse.ts";
 import { recordDirectory, writeProcessRecord } from "./process-records.ts";
 import { SUPERVISOR_VARIABLE } from "./process-tree.ts";
 
@@ -27,7 +28,7 @@ export function registerChild({ pid }: ChildProcess, mark: string): () => void {
   const child = { pid, mark, records: recordDirectory(mark) };
   children.set(pid, child);
   send(running, { started: child });
-  if (child.records !== null) starts.set(pid, processIdentity(pid).started);
+  if (child.records !== null) starts.set(pid, { started: processIdentity(pid).started, seen: readPidCount().started });
   recordChildren(child.records);
   return () => {
     children.delete(pid);
@@ -45,11 +46,13 @@ function recordChildren(directory: string | null): void {
   if (directory === null) return;
   const own = [...children.values()].filter(({ records }) => records === directory);
   const processes = own.flatMap(({ pid, mark }) => {
-    const started = starts.get(pid) ?? null;
+    const started = starts.get(pid)?.started ?? null;
     return started === null ? [] : [{ pid, started, mark }];
   });
+  // Each child has its own session.
+  const numbers = own.map(({ pid, mark }) => ({ number: pid, seen: starts.get(pid)?.seen ?? 0, mark }));
   try {
-    writeProcessRecord(directory, `${SUPERVISOR}-children`, processes);
+    writeProcessRecord(directory, `${SUPERVISOR}-children`, { processes, numbers });
   } catch {
     // The mark and the watchdog are left to find them.
   }
@@ -73,7 +76,8 @@ function send(watchdog: ChildProcess | null, input: WatchdogInput): void {
 
 const SUPERVISOR = randomId();
 const children = new Map<number, WatchedChild>();
-const starts = new Map<number, string | null>();
+/** When each child started, and the count of all processes then. */
+const starts = new Map<number, { readonly started: string | null; readonly seen: number }>();
 let running: ChildProcess | null = null;
 let restarts = 0;
 /** Limits the restarts of a watchdog that keeps exiting. */

@@ -48,14 +48,17 @@ describe("no agent continues alone", () => {
     expect(done.status, done.stdout + done.stderr).toBe(0);
   });
 
-  test("when Holdfast and its watchdog are killed: a writer without mark, parent and group is ended before the next agent, or resume asks", async () => {
+  test("when Holdfast and its watchdog are killed, or at the end of a call: a writer without mark, parent and group is ended before the next agent, or resume asks", async () => {
     const place = await work.begin();
     const at = (name: string): string => join(place.clone, "..", name);
-    // The writer has its own session and no environment. Its parent exits when there is a file `go`.
+    // The writer has its own session and no environment. Its parent exits when there is a file `go`. When there is a file
+    // `fork`, it starts a writer in the same session, outside the worktree, and exits.
     await writeFile(
       at("helper.cjs"),
       `const { existsSync, writeFileSync } = require("node:fs");
-        const write = ["-c", "while :; do echo old >> old.txt; sleep 0.1; done"];
+        const fork = "(cd /; while :; do echo old >> $file; sleep 0.1; done) & echo $! > $0/forked; exit";
+        const each = "[ ! -e $0/fork ] || { " + fork + "; }; echo old >> $file; sleep 0.1";
+        const write = ["-c", "file=$PWD/old.txt; while :; do " + each + "; done", ${JSON.stringify(at(""))}];
         const alone = { detached: true, env: {}, stdio: "ignore" };
         const begin = () => require("node:child_process").spawn("/bin/sh", write, alone).pid;
         let pid = 0;
@@ -106,10 +109,34 @@ describe("no agent continues alone", () => {
     expect(isAlive(unseen)).toBe(true);
     process.kill(unseen, "SIGKILL");
     const seen = await crash(place.start("resume", "1"), true);
-    const next = `command:rm -f old.txt; sleep 1; [ ! -e old.txt ] || touch '${at("beside")}'; echo 42 > answer.txt`;
-    const done = await place.run("resume", "1", "--agent", next);
+    /** The recorded writer exits. Only its session shows to whom the next one belongs. */
+    const fork = async (writer: number): Promise<number> => {
+      await writeFile(at("fork"), "");
+      await until(() => written("forked") && !isAlive(writer));
+      const forked = Number(readFileSync(at("forked"), "utf8"));
+      onTestFinished(() => void execFileSync("sh", ["-c", `kill -9 ${forked} 2>/dev/null || :`]));
+      for (const name of ["fork", "forked"]) rmSync(at(name));
+      return forked;
+    };
+    const late = await fork(seen);
+    expect(isAlive(late)).toBe(true);
+    // The next agent starts such a writer as well, and ends.
+    const own = `'${process.execPath}' '${at("helper.cjs")}'; while [ ! -e '${at("end")}' ]; do sleep 0.1; done; rm -f old.txt`;
+    const next = `command:rm -f old.txt; sleep 1; [ ! -e old.txt ] || touch '${at("beside")}'; ${own}; echo 42 > answer.txt`;
+    const resumed = place.start("resume", "1", "--agent", next);
+    await until(() => written("helper"));
+    expect([existsSync(at("beside")), isAlive(late)]).toEqual([false, false]);
+    await writeFile(at("start"), "");
+    await until(() => written("writer"));
+    const writer = Number(readFileSync(at("writer"), "utf8"));
+    onTestFinished(() => void execFileSync("sh", ["-c", `kill -9 ${writer} 2>/dev/null || :`]));
+    await until(() => readProcessRecords(join(place.clone, ".git/holdfast/alive")).some(({ pid }) => pid === writer));
+    await writeFile(at("go"), "");
+    const last = await fork(writer);
+    await writeFile(at("end"), "");
+    const done = await resumed.ended;
     expect(done.status, done.stdout + done.stderr).toBe(0);
-    expect([existsSync(at("beside")), isAlive(seen)]).toEqual([false, false]);
+    expect(isAlive(last)).toBe(false);
   });
 
   test("when the terminal is closed: the run is saved as for any other signal, for any number of signals", async () => {
