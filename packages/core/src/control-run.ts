@@ -135,6 +135,8 @@ export interface SignalParams {
   readonly request: Omit<StopSignal, "id" | "at">;
   /** Aborting ends the wait. The signal that was sent remains in effect. */
   readonly signal: AbortSignal;
+  /** Called once the signal is stored. */
+  readonly onStored?: () => void;
   /** Called once, when the process that executes the run must first reach a safe point. */
   readonly onWaiting?: (by: Lease) => void;
 }
@@ -166,6 +168,7 @@ export async function sendSignal(params: SignalParams): Promise<SignalResult> {
   await writeWithReserve(store, () => store.putSignal(sent)).catch((error: unknown) => {
     throw notSent(run, error);
   });
+  params.onStored?.();
   let asked: Lease | undefined;
   for (;;) {
     const summary = await knownRun(store, run);

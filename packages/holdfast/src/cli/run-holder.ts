@@ -4,7 +4,7 @@ import type { RunHandle } from "@holdfast/core/run-handle";
 import type { Holder } from "@holdfast/core/status";
 import { leaseHeld } from "@holdfast/core/store";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { canSignal, processIdentity } from "@holdfast/platform/identity";
+import { type ProcessIdentity, canSignal, isSuspended, processIdentity } from "@holdfast/platform/identity";
 import type { StartingProcess } from "../announce-start.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
@@ -39,6 +39,12 @@ const POLL_MS = 50;
 /** "holdfast issue-42 (pid 4711 on laptop)". */
 export function holderText({ label, pid, host }: Pick<Holder, "label" | "pid" | "host">): string {
   return `${escapeText(label)} (pid ${pid} on ${escapeText(host)})`;
+}
+
+/** What a user can do about a process that is suspended and so handles no signal; null: it is not. */
+export function suspendedText(owner: ProcessIdentity): string | null {
+  if (!isSuspended(owner)) return null;
+  return `Process ${owner.pid} is suspended and reacts when it continues: with \`fg\` in its terminal, or \`kill -CONT ${owner.pid}\`.`;
 }
 
 /** Adds what the user can do to the store's error, which only names the holder. */
@@ -113,10 +119,14 @@ export async function stopStarting(
   return run === null || (await holdfast.store.getRun(run)) === undefined ? null : run;
 }
 
-/** The caller has just checked that the pid still belongs to the same process. */
+/**
+ * A process that is suspended handles the signal only after SIGCONT, which has no effect on any other. The caller has just
+ * checked that the pid still belongs to the same process.
+ */
 export function interrupt(pid: number): void {
   try {
     process.kill(pid, "SIGINT");
+    process.kill(pid, "SIGCONT");
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "ESRCH") return;
     throw new HoldfastError({

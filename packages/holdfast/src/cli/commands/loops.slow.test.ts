@@ -180,17 +180,28 @@ describe("loops", () => {
       await until("it", "done");
     });
 
-    test("a process that is stopped is shown as suspended until it continues", async () => {
-      const { words, start, run, until, go } = await scene();
+    test("a process that is stopped is shown as suspended until it continues, or until `stop` continues and ends it", async () => {
+      const { words, start, run, until, called } = await scene();
       const first = start("run", ...words("it"));
       await until("it", "running");
       first.child.kill("SIGSTOP");
       expect(await until("it", "running", "running: suspended")).toMatchObject({ resumable: false });
       expect((await run("status")).stdout).toContain("running: suspended");
       first.child.kill("SIGCONT");
-      await until("it", "running", "running");
-      go();
-      expect(await first.ended).toMatchObject({ status: 0 });
+      const { run: summary } = await until("it", "running", "running");
+      await called(summary.id);
+      first.child.kill("SIGSTOP");
+      await until("it", "running", "running: suspended");
+      const pause = start("stop", summary.id, "--after-step");
+      let shown = "";
+      pause.child.stderr?.on("data", (text: string) => (shown += text));
+      while (!shown.includes(`kill -CONT ${first.child.pid}`)) await sleep(30);
+      pause.child.kill("SIGTERM");
+      const stored = `Terminated, but the signal to ${summary.id} is stored and stays in effect.`;
+      expect(await pause.ended).toMatchObject({ status: 143, stderr: expect.stringContaining(stored) });
+      const stopped = await run("stop", summary.id);
+      expect([stopped.status, stopped.stdout], stopped.stderr).toEqual([0, expect.stringMatching(/^Stopped /)]);
+      await first.ended;
     });
   });
 

@@ -15,14 +15,22 @@ import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
 import { nextText } from "../output/status-text.ts";
 import { escapeText } from "../output/text.ts";
-import { findStarting, holderText, interrupt, startingName, stillStarting, stopStarting } from "../run-holder.ts";
+import {
+  findStarting,
+  holderText,
+  interrupt,
+  startingName,
+  stillStarting,
+  stopStarting,
+  suspendedText,
+} from "../run-holder.ts";
 import { runJson } from "../run-json.ts";
 
 export const spec = {
   name: "stop",
   summary: "stop a run; its work is saved",
   details: [
-    "Without a flag it does what Ctrl+C does in the terminal of the run: it ends the agent and its processes, saves files and state, and waits until that is done. `holdfast resume` continues the run.",
+    "Without a flag it does what Ctrl+C does in the terminal of the run: it ends the agent and its processes, saves files and state, and waits until that is done. A suspended process (Ctrl+Z) is continued for that. `holdfast resume` continues the run.",
     "With --after-step the agent finishes its current step first, so no work is lost or paid for twice. With --now the run is aborted: it ends for good, and branch, worktree and checkpoints stay. Only `holdfast resume RUN@N --force` continues an aborted run.",
     "--after-step, --now and --reason send a durable signal. It survives crashes, it takes effect at once if the run's process is dead, and a run that waits for a quota does not continue when the quota is back. Ctrl+C ends the waiting, not the signal. `holdfast resume` withdraws a pause that has not taken effect yet.",
     "A run that is still being prepared ends before it changes anything.",
@@ -85,7 +93,10 @@ async function interruptRun(shell: Shell, typed: string | undefined): Promise<Ex
   const isKnown = status.kind !== "running" || status.hostKnown;
   if (!isKnown || (owner !== undefined && !canSignal(owner, processIdentity()))) throw elsewhere(id, holder);
   shell.notify(`Stopping ${holderText(holder)} …`);
-  if (owner !== undefined) interrupt(owner.pid);
+  if (owner !== undefined) {
+    interrupt(owner.pid);
+    void shell.finish(Promise.resolve(), { done: () => `${id} was asked to stop` });
+  }
   await waitUntilLeft(shell, holdfast, { run: id, epoch: holder.epoch });
   return await report(shell, holdfast, id);
 }
@@ -161,14 +172,23 @@ async function waitUntilLeft(
   params: { readonly run: string; readonly epoch: number },
 ): Promise<void> {
   const handle = await holdfast.run(params.run);
+  const began = performance.now();
+  let isNoted = false;
   for (;;) {
     const holder = await handle.holder();
     if (holder === undefined || holder.alive === "dead" || holder.lease.epoch !== params.epoch) return;
+    if (!isNoted && performance.now() - began > NOTE_MS) {
+      isNoted = true;
+      // It was continued, but a debugger or a terminal that it wrote to may have stopped it again.
+      const suspended = suspendedText(holder.lease.owner);
+      if (suspended !== null) shell.notify(suspended);
+    }
     await sleep(POLL_MS, undefined, { signal: shell.signal });
   }
 }
 
 const POLL_MS = 50;
+const NOTE_MS = 2000;
 
 function elsewhere(run: string, holder: Holder): HoldfastError {
   return new HoldfastError({
@@ -205,17 +225,24 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   if (kind === "pause" && first !== undefined) throw stillStarting(first, "there is nothing to pause yet");
   const run = request.typed === undefined ? await onlyOne(holdfast) : (await findRun(holdfast, request.typed)).id;
   if (kind === "pause") await rejectUnstarted(holdfast, run);
-  const sent = await holdfast.work.sendSignal({
+  const { promise: stored, resolve } = Promise.withResolvers<boolean>();
+  const sending = holdfast.work.sendSignal({
     request: { run, kind, reason, now, by: userName() },
     signal: shell.signal,
+    onStored: () => resolve(true),
     onWaiting: (by) => {
       const when =
         now || kind === "abort"
           ? ""
           : "\nIt finishes its current step first. Ctrl+C ends this waiting, and the run pauses all the same.";
-      shell.notify(`Waiting for ${holderText(by.owner)} …${when}`);
+      const suspended = suspendedText(by.owner);
+      shell.notify(`Waiting for ${holderText(by.owner)} …${when}${suspended === null ? "" : `\n${suspended}`}`);
     },
   });
+  void shell.finish(stored, {
+    done: (isStored) => (isStored ? `the signal to ${run} is stored and stays in effect` : null),
+  });
+  const sent = await sending.finally(() => resolve(false));
   const stood = await holdfast.runWithStatus(run);
   shell.print({
     json: () => ({ run: runJson(stood), requested: kind, result: sent.kind }),
