@@ -55,6 +55,56 @@ describe("restore", () => {
       expect(readWorktree(repo.root)).toEqual(edited);
     });
 
+    test("with core.fileMode=false modes are those of git's index: on the disk they neither count nor change", async () => {
+      const { repo, snapshot: takeOld } = await startWorkspace({ a: "1" });
+      for (const name of ["run.sh", "gone.sh", "plain"]) repo.write(name, "#!");
+      for (const name of ["run.sh", "gone.sh"]) chmodSync(repo.path(name), 0o755);
+      repo.git("add", "-A");
+      repo.git("commit", "-qm", "scripts");
+      // Taken while the bits of the disk counted.
+      chmodSync(repo.path("plain"), 0o755);
+      const old = await takeOld();
+      repo.git("config", "core.fileMode", "false");
+      const session = { repository: repo, open: (path: string) => openGitWorkspaces(path), run: "modeless" };
+      const { workspace, snapshot, restore } = await openWorkspaceSession(session);
+      for (const name of ["run.sh", "gone.sh"]) chmodSync(repo.path(name), 0o644);
+      repo.write("new.sh", "#!");
+      chmodSync(repo.path("new.sh"), 0o755);
+      const modes = (tree: string): readonly string[] =>
+        repo
+          .git("ls-tree", "-r", tree)
+          .trim()
+          .split("\n")
+          .map((line) => line.replace(/^100(\d+) .*\t/, "$1 "));
+      const plane = await snapshot();
+      expect(modes(plane.tree)).toEqual(["644 a", "755 gone.sh", "644 new.sh", "644 plain", "755 run.sh"]);
+
+      repo.write("run.sh", "#! edited");
+      repo.remove("gone.sh");
+      const edited = await snapshot();
+      expect(modes(edited.tree)).toEqual(["644 a", "644 new.sh", "644 plain", "755 run.sh"]);
+      repo.write("gone.sh", "#! back");
+      expect(modes((await snapshot()).tree)).toEqual(modes(plane.tree));
+      repo.git("update-index", "--chmod=-x", "run.sh");
+      const changed = await snapshot();
+      expect(modes(changed.tree)).toEqual(["644 a", "755 gone.sh", "644 new.sh", "644 plain", "644 run.sh"]);
+      repo.git("update-index", "--chmod=+x", "run.sh");
+
+      // The target differs in its content and in modes; those alone are no change.
+      const now = await snapshot();
+      const plan = await workspace.planRestore({ from: now, to: changed });
+      expect(plan).toMatchObject({ changes: [], blocked: [] });
+      expect(await workspace.applyRestore(plan)).toMatchObject({ tree: now.tree, written: 0 });
+      expect((await restore(plane)).tree).toBe(plane.tree);
+      expect(readFileSync(repo.path("run.sh"), "utf8")).toBe("#!");
+      chmodSync(repo.path("plain"), 0o644);
+      const { changes } = await workspace.planRestore({ from: await snapshot(), to: old });
+      expect(changes).toEqual([{ kind: "remove", path: "new.sh" }]);
+      await restore(old);
+      expect(statSync(repo.path("plain")).mode & 0o111).toBe(0);
+      expect(repo.git("status", "--porcelain", "a", "gone.sh", "plain")).toBe("");
+    });
+
     test("a file of the snapshot that is missing on disk afterwards is an error, whatever the plan promised", async () => {
       const { repo, workspace, snapshot } = await startWorkspace({ a: "1", b: "1" });
       const plane = await snapshot();

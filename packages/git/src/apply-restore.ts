@@ -11,7 +11,7 @@ import { type Respelling, type WantedSpelling, foldName, respellPaths } from "./
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, isSafePath, parsePath, quotePath } from "./paths.ts";
 import { type ResolvedChange, fileSignatures, placeFiles, stageChanges } from "./place-files.ts";
-import { createRestoreInspector, findObstacles } from "./plan-restore.ts";
+import { createRestoreInspector, findObstacles, isModeOnly } from "./plan-restore.ts";
 import { openScratch } from "./private-index.ts";
 import { respellIndex } from "./replace-index.ts";
 import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts";
@@ -174,7 +174,9 @@ async function verifyRestore(worktree: WorktreeContext, plan: RestorePlan): Prom
   const removed = new Set(before.filter(({ to }) => to === null).map(({ path }) => path));
   const left = new Set(plan.untouched.map(({ path }) => parsePath(path)));
   const { holds } = createRestoreInspector(worktree);
-  const suspects = [...differences.filter((difference) => !isHarmless(difference)), ...missing.filter(isUnreported)];
+  const isSeen = (change: TreeChange): boolean => worktree.fileModes || !isModeOnly(change);
+  const unexpected = differences.filter((difference) => isSeen(difference) && !isHarmless(difference));
+  const suspects = [...unexpected, ...missing.filter(isUnreported)];
   const wrong = worktree.folds && suspects.length > 0 ? await withoutAliases(worktree, plan, suspects) : suspects;
   if (wrong.length === 0) return tree;
   throw new HoldfastError({

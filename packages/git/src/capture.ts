@@ -27,6 +27,7 @@ import {
   type ReadUserIndex,
   type UserIndex,
   compareIndexes,
+  isRegular,
   openPrivateIndex,
   openScratch,
   parseIndexEntry,
@@ -78,7 +79,7 @@ export async function captureTree(
   onUserIndex?: (index: UserIndex) => void,
 ): Promise<Captured> {
   if (worktree.folds) finishRespelling(worktree);
-  const key = `${options.maxUntrackedBytes}${options.includeIgnored ? "-all" : ""}`;
+  const key = `${options.maxUntrackedBytes}${options.includeIgnored ? "-all" : ""}${worktree.fileModes ? "" : "-modeless"}`;
   await using borrowed = await openPrivateIndex({ home: worktree.home, key });
   try {
     return await capture(worktree, options, gitsOf(worktree, borrowed, "given"), borrowed, onUserIndex);
@@ -96,6 +97,8 @@ export interface WorktreeContext extends Checkout {
   readonly privateGitDir: string;
   /** True if its file system ignores case or Unicode form, so that two names can be one file. */
   readonly folds: boolean;
+  /** False if git ignores the executable bits on the disk: the modes are those of the user's index (core.fileMode). */
+  readonly fileModes: boolean;
 }
 
 const MAX_ATTEMPTS = 5;
@@ -134,7 +137,8 @@ async function capture(
       special,
       sparse: (path) => (sparse.get(path)?.skip === true ? sparse.get(path) : undefined),
     });
-    const touched = await applyCapture(git.own, plan, worktree.repository.zero);
+    const seeds = worktree.fileModes ? [] : await findModes(plan, index);
+    const touched = await applyCapture(git.own, plan, worktree.repository.zero, seeds);
     const tree = state !== undefined && !touched ? state.tree : await git.own.line({ args: ["write-tree"] });
     const userIndex = { key: index.key, paths: index.paths, content: index.content };
     const seenSpecial = special.length !== known.size || special.some((path) => !known.has(path));
@@ -167,7 +171,17 @@ async function readDifference(
   const [user, own] = await Promise.all([index.entries(), state === undefined ? [] : listEntries(git.own)]);
   // A path that our index has and this list lacks is removed from ours, unless it is listed as untracked.
   const tracked = user.filter(({ path }) => !isKeptOut(path));
-  return { index, difference: compareIndexes(tracked, own), compared: true };
+  return { index, difference: compareIndexes(tracked, own, worktree), compared: true };
+}
+
+/**
+ * The entries of the user's index for the files that are about to be hashed. Where git ignores the bits of the disk, it
+ * keeps the mode of an entry when it adds the file, and a new entry is not executable. So ours need the right mode first.
+ */
+async function findModes(plan: CapturePlan, index: ReadUserIndex): Promise<readonly IndexEntry[]> {
+  if (plan.add.length === 0) return [];
+  const add = new Set(plan.add);
+  return (await index.entries()).filter(({ path, mode }) => isRegular(mode) && add.has(path));
 }
 
 /** A file system that folds names has one file for several spellings of a path. */
@@ -197,10 +211,11 @@ async function isIndexTorn(worktree: WorktreeContext, borrowed: PrivateIndex): P
 }
 
 function gitsOf(worktree: WorktreeContext, borrowed: PrivateIndex, userIndex: "given" | "none"): Gits {
-  const { repository, root, privateGitDir } = worktree;
+  const { repository, root, privateGitDir, fileModes } = worktree;
   const { objectDirectory } = repository;
+  const settings = fileModes ? [] : ["core.fileMode=false"];
   return {
-    own: privateGit({ privateGitDir, objectDirectory }, root, borrowed.path),
+    own: privateGit({ privateGitDir, objectDirectory }, root, borrowed.path, settings),
     user: worktreeGit(worktree, userIndex === "none" ? `${borrowed.path}-none` : undefined),
   };
 }
@@ -263,10 +278,10 @@ function inspectAll(root: string, paths: readonly RawPath[]): Map<RawPath, PathS
   return new Map(paths.map((path) => [path, inspect(path)]));
 }
 
-async function applyCapture(git: Git, plan: CapturePlan, zero: string): Promise<boolean> {
+async function applyCapture(git: Git, plan: CapturePlan, zero: string, seeds: readonly IndexEntry[]): Promise<boolean> {
   const lines = [
     ...plan.remove.map((path) => `0 ${zero}\t${path}`),
-    ...plan.entries.map(({ mode, id, path }) => `${mode} ${id}\t${path}`),
+    ...[...seeds, ...plan.entries].map(({ mode, id, path }) => `${mode} ${id}\t${path}`),
   ];
   if (lines.length > 0) {
     await git.output({ args: ["update-index", "-z", "--index-info"], input: joinRecords(lines) });

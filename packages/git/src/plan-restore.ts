@@ -15,7 +15,7 @@ import { type FoldedChanges, foldChanges, listEntries } from "./fold-changes.ts"
 import { type Respelling, createNameKey, foldName } from "./folded-names.ts";
 import { areComplete, hasTree, hasSnapshot } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
-import { LINK_MODE, openScratch } from "./private-index.ts";
+import { LINK_MODE, isRegular, openScratch } from "./private-index.ts";
 import { type ObjectFormat, type Repository, privateGit, worktreeGit } from "./repository.ts";
 import { readCaptureOptions } from "./snapshot-object.ts";
 import { type TreeChange, type TreeEntry, buildTree, diffTrees, inScope, parseScope } from "./tree-diff.ts";
@@ -37,7 +37,10 @@ export async function planRestore(worktree: WorktreeContext, request: RestoreReq
     readCaptureOptions(repository, from.snapshot),
     readCaptureOptions(repository, to.snapshot),
   ]);
-  const isAsked = createScopeTest(request.paths, worktree.folds);
+  const isInScope = createScopeTest(request.paths, worktree.folds);
+  // A mode that git ignores stays as it is.
+  const modes = new Set(worktree.fileModes ? [] : all.filter(isModeOnly).map(({ path }) => path));
+  const isAsked = (path: RawPath): boolean => isInScope(path) && !modes.has(path);
   const changes = all.filter(({ path }) => isAsked(path));
   refuseUnsafe(changes);
   if (!isThere || !(await areComplete(repository, blobsOf(changes)))) throw notWhole(to);
@@ -326,34 +329,40 @@ function planChange({ path: raw, from, to }: TreeChange, inspector: RestoreInspe
   const path = quotePath(raw);
   if (to === null) return { kind: "remove", path };
   if (from === null) return inspector.holds(raw, to) ? undefined : { kind: "create", path, mode: to.mode };
-  const modeOnly = from.id === to.id && isRegular(from.mode) && isRegular(to.mode);
-  return { kind: modeOnly ? "mode" : "write", path, mode: to.mode };
+  return { kind: isModeOnly({ from, to }) ? "mode" : "write", path, mode: to.mode };
+}
+
+/** The same bytes in an ordinary file: only the executable bit differs. */
+export function isModeOnly({ from, to }: Pick<TreeChange, "from" | "to">): boolean {
+  return from !== null && to !== null && from.id === to.id && isRegular(from.mode) && isRegular(to.mode);
 }
 
 const NESTED = { reason: "nested_repository", bytes: null } as const;
-
-function isRegular(mode: string): boolean {
-  return mode === "100644" || mode === "100755";
-}
 
 function pathSet(items: readonly { readonly path: GitPath }[]): ReadonlySet<RawPath> {
   return new Set(items.flatMap(({ path }) => parsePath(path) ?? []));
 }
 
 /** Inspects the disk without following links and without entering other repositories. */
-export function createRestoreInspector({ root, repository, folds }: WorktreeContext): RestoreInspector {
-  const format = repository.objectFormat;
+export function createRestoreInspector(worktree: WorktreeContext): RestoreInspector {
+  const { root, folds } = worktree;
   const found = createPathInspector(root);
   return {
     found,
-    holds: (path, entry) => found(path).kind !== "absent" && matchesEntry(root, path, entry, format),
+    holds: (path, entry) => found(path).kind !== "absent" && matchesEntry(worktree, path, entry),
     filesBelow: (path) => filesBelow(root, path),
     keyOf: createNameKey(root, folds),
   };
 }
 
 /** Reads the file. Use it only for the few files that a capture cannot see. */
-export function matchesEntry(root: string, path: RawPath, entry: TreeEntry, format: ObjectFormat): boolean {
+export function matchesEntry(
+  worktree: Pick<WorktreeContext, "root" | "fileModes"> & { readonly repository: Pick<Repository, "objectFormat"> },
+  path: RawPath,
+  entry: TreeEntry,
+): boolean {
+  const { root, fileModes } = worktree;
+  const format = worktree.repository.objectFormat;
   const file = absolutePath(root, path);
   try {
     const stat = lstatSync(file);
@@ -362,7 +371,7 @@ export function matchesEntry(root: string, path: RawPath, entry: TreeEntry, form
     }
     if (!stat.isFile() || !isRegular(entry.mode)) return false;
     const mode = (stat.mode & 0o100) === 0 ? "100644" : "100755";
-    return mode === entry.mode && fileId(file, stat.size, format) === entry.id;
+    return (mode === entry.mode || !fileModes) && fileId(file, stat.size, format) === entry.id;
   } catch {
     return false;
   }

@@ -139,7 +139,7 @@ describe("index memo", () => {
   test("the merge of two sorted lists equals the result of sets", () => {
     fc.assert(
       fc.property(index, index, (user, ours) => {
-        const { untracked, missing, links, sparse } = compareIndexes(user, ours);
+        const { untracked, missing, links, sparse } = compareIndexes(user, ours, { fileModes: true });
         const theirs = new Map(user.map((each) => [each.path, each]));
         const own = new Map(ours.map((each) => [each.path, each]));
         expect([...untracked].sort()).toEqual([...own.keys()].filter((name) => !theirs.has(name)).sort());
@@ -157,9 +157,22 @@ describe("index memo", () => {
     const { missing, untracked } = compareIndexes(
       [stage("a"), stage("a"), stage("a"), stage("b")],
       [stage("b"), stage("c")],
+      { fileModes: true },
     );
     expect([...missing.keys()]).toEqual(["a"]);
     expect([...untracked]).toEqual(["c"]);
+  });
+
+  test("without the modes of the disk an entry is valid only with the mode of the user's index", () => {
+    const entry = (mode: string): IndexEntry => ({ path: "a", mode, id: "1".repeat(40), skip: false });
+    const missing = (user: string, own: string, fileModes: boolean): boolean =>
+      compareIndexes([entry(user)], [entry(own)], { fileModes }).missing.has("a");
+    expect(missing("100755", "100644", false)).toBe(true);
+    expect(missing("100755", "100644", true)).toBe(false);
+    expect(missing("100755", "100755", false)).toBe(false);
+    // A link is on the disk where git tracks a file, or the other way round.
+    expect(missing("100755", "120000", false)).toBe(false);
+    expect(missing("120000", "100644", false)).toBe(false);
   });
 
   test("the entry of a sparse file is valid only while the user's index has the same", () => {
@@ -170,9 +183,11 @@ describe("index memo", () => {
       skip: true,
       ...over,
     });
-    expect(compareIndexes([sparse({})], [sparse({})]).missing.size).toBe(0);
+    expect(compareIndexes([sparse({})], [sparse({})], { fileModes: true }).missing.size).toBe(0);
     for (const other of [{ skip: false }, { id: "2".repeat(40) }, { mode: "100755" }]) {
-      expect(compareIndexes([sparse(other)], [sparse({})]).missing.get("a")).toMatchObject({ stored: true });
+      expect(compareIndexes([sparse(other)], [sparse({})], { fileModes: true }).missing.get("a")).toMatchObject({
+        stored: true,
+      });
     }
   });
 
@@ -194,7 +209,7 @@ describe("index memo", () => {
     fc.assert(
       fc.property(state, ({ user, ours, young, special, key }) => {
         const memo = {
-          ...compareIndexes(user, ours),
+          ...compareIndexes(user, ours, { fileModes: true }),
           young: new Map(Object.entries(young)),
           special: new Set(special),
         };

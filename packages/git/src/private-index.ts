@@ -282,8 +282,20 @@ export interface IndexEntry {
 export const LINK_MODE = "160000";
 export const SYMLINK_MODE = "120000";
 
-/** Both lists are in index order. A path with several merge stages counts once. */
-export function compareIndexes(user: readonly IndexEntry[], ours: readonly IndexEntry[]): IndexDifference {
+/** True for the mode of an ordinary file. */
+export function isRegular(mode: string): boolean {
+  return mode === "100644" || mode === "100755";
+}
+
+/**
+ * Both lists are in index order. A path with several merge stages counts once. Without `fileModes`, our entry of a file
+ * must have the mode of the user's.
+ */
+export function compareIndexes(
+  user: readonly IndexEntry[],
+  ours: readonly IndexEntry[],
+  { fileModes }: { readonly fileModes: boolean },
+): IndexDifference {
   const untracked = new Set<RawPath>();
   const missing = new Map<RawPath, MissingEntry>();
   const links = new Map<RawPath, LinkEntry>();
@@ -302,7 +314,7 @@ export function compareIndexes(user: readonly IndexEntry[], ours: readonly Index
     const same = own?.path === entry.path ? own : undefined;
     if (same !== undefined) at++;
     if (entry.mode === LINK_MODE) links.set(entry.path, { recorded: entry.id, stored: storedLink(same) });
-    else if (same === undefined || isStale(entry, same)) {
+    else if (same === undefined || isStale(entry, same) || (!fileModes && hasOtherMode(entry, same))) {
       missing.set(entry.path, { mode: entry.mode, id: entry.id, skip: entry.skip, stored: same !== undefined });
     }
   }
@@ -331,6 +343,10 @@ function storedLink(own: IndexEntry | undefined): LinkEntry["stored"] {
 /** Our entry represents a file that was not on disk. It is valid only while the user's index has the same entry. */
 function isStale(user: IndexEntry, own: IndexEntry): boolean {
   return own.mode === LINK_MODE || (own.skip && !(user.skip && user.id === own.id && user.mode === own.mode));
+}
+
+function hasOtherMode(user: IndexEntry, own: IndexEntry): boolean {
+  return user.mode !== own.mode && isRegular(user.mode) && isRegular(own.mode);
 }
 
 /** The content of the user's index, reduced to digests that are cheap to compare. */

@@ -17,6 +17,7 @@ import { type RawPath, quotePath, splitRecords } from "./paths.ts";
 import { matchesEntry } from "./plan-restore.ts";
 import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
 import { type Checkout, PRIVATE_DIRECTORY, type Repository, disableFilters, worktreeGit } from "./repository.ts";
+import { readFileModes } from "./settings.ts";
 import { deleteFolder, removalPaths, withStaleFileCleanup } from "./stale-files.ts";
 import { openGitWorkspace } from "./workspace.ts";
 import { type WorktreeRecord, defaultWorktreePath, findWorktree } from "./worktrees.ts";
@@ -218,6 +219,8 @@ async function findHidden(
   git: Git,
 ): Promise<{ readonly changed: string[]; readonly nested: string[] }> {
   const found = createPathInspector(record.path);
+  const fileModes = await readFileModes(repository, record.gitDir);
+  const worktree = { repository, root: record.path, fileModes };
   const changed: string[] = [];
   const nested: string[] = [];
   for (const line of splitRecords(await git.output({ args: ["ls-files", "-s", "-v", "-z"] }))) {
@@ -226,7 +229,7 @@ async function findHidden(
     if (entry.mode === LINK_MODE) {
       if (found(`${entry.path}/.git`).kind !== "absent") nested.push(quotePath(entry.path));
     } else if (isFlagged && found(entry.path).kind !== "absent") {
-      if (!matchesEntry(record.path, entry.path, entry, repository.objectFormat)) changed.push(quotePath(entry.path));
+      if (!matchesEntry(worktree, entry.path, entry)) changed.push(quotePath(entry.path));
     }
   }
   return { changed, nested };

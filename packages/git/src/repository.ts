@@ -65,8 +65,9 @@ export function privateGit(
   { privateGitDir, objectDirectory }: Pick<Repository, "privateGitDir" | "objectDirectory">,
   folder: string,
   indexFile: string = join(folder, "index"),
+  settings: readonly string[] = [],
 ): Git {
-  return createGit({ cwd: folder, gitDir: privateGitDir, workTree: folder, objectDirectory, indexFile });
+  return createGit({ cwd: folder, gitDir: privateGitDir, workTree: folder, objectDirectory, indexFile, settings });
 }
 
 /**

@@ -1,5 +1,6 @@
 // The settings of git for one repository: system, user, repository and worktree, in git's order.
 
+import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Git } from "@holdfast/platform/git-command";
@@ -34,6 +35,19 @@ async function listSettings({ commonDir, git }: ConfiguredRepository, gitDir: st
 /** One setting; null if it is not set. The last value counts, as in git. */
 export function settingOf(settings: Settings, name: string): string | null {
   return settings.findLast(([key]) => key === name)?.[1] ?? null;
+}
+
+/**
+ * False if git ignores the executable bits on the disk (core.fileMode): a file system shared with Windows, or an exFAT or
+ * SMB volume. `git init` writes the setting, so git is asked only where it is false, absent or set twice.
+ */
+export async function readFileModes(repository: ConfiguredRepository, gitDir: string): Promise<boolean> {
+  const config = await readFile(join(repository.commonDir, "config"), "utf8").catch(() => "");
+  const named = config.match(/filemode|worktreeconfig|include/gi) ?? [];
+  if (named.length === 1 && /^\s*filemode = true$/m.test(config)) return true;
+  const value = settingOf(await readSettings(repository, gitDir), "core.filemode");
+  // A key without a value is true, and its record has no newline.
+  return value === null || !/^(?:false|no|off|0+)$/i.test(value);
 }
 
 interface ReadSettings {

@@ -26,6 +26,7 @@ import {
   ensurePrivateGitDir,
   worktreeGit,
 } from "./repository.ts";
+import { readFileModes } from "./settings.ts";
 import { previewSnapshot, takeSnapshot, toCurrentFiles } from "./snapshot.ts";
 import { repairGitLink } from "./worktree-entry.ts";
 
@@ -57,7 +58,9 @@ export async function openWorktreeContext(repository: Repository, checkout: Chec
   const isMain = checkout.gitDir === repository.commonDir;
   const names = isMain ? repository.names : await probeWorktreeNames(checkout.root, home);
   const privateGitDir = await ensurePrivateGitDir({ home, objectFormat, names });
-  return { repository, home, privateGitDir, folds: foldsNames(names), root: checkout.root, gitDir: checkout.gitDir };
+  const fileModes = await readFileModes(repository, checkout.gitDir);
+  const { root, gitDir } = checkout;
+  return { repository, home, privateGitDir, folds: foldsNames(names), fileModes, root, gitDir };
 }
 
 function optionsOf(

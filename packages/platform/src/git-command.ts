@@ -8,11 +8,12 @@ import { type ProcessExit, type ProcessResult, type RunningProcess, runProcess, 
 /** Runs git in one place with all configured programs disabled. See SAFE_GIT_ARGS for the reason. */
 export function createGit(location: GitLocation): Git {
   const env = { ...safeGitEnvironment(process.env), ...locationEnvironment(location) };
+  const settings = (location.settings ?? []).flatMap((setting) => ["-c", setting]);
   const spawnParams = (call: GitCall) => {
     refuseNul(call.args);
     return {
       command: "git",
-      args: [...SAFE_GIT_ARGS, ...call.args],
+      args: [...SAFE_GIT_ARGS, ...settings, ...call.args],
       cwd: location.cwd,
       env: call.env === undefined ? env : { ...env, ...call.env },
       timeoutMs: TIMEOUT_MS,
@@ -69,6 +70,8 @@ interface GitLocation {
   /** Set for our private git directory. Git then reads no configuration of the user or the system either. */
   readonly objectDirectory?: string;
   readonly indexFile?: string;
+  /** `key=value`, for every call. */
+  readonly settings?: readonly string[];
 }
 
 /** The system cuts an argument at a NUL byte. Only a name that the caller invented can contain one. */
