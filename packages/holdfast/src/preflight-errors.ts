@@ -281,7 +281,7 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
           : [
               {
                 message: `${path} cannot be written: ${problem}`,
-                hint: `Look at its owner and permissions: \`ls -ld ${quote(path)}\`. \`workspace.worktrees\` in holdfast.config.yaml moves the worktrees elsewhere.`,
+                hint: writeHint(path, problem),
               },
             ],
       ),
@@ -295,6 +295,15 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
     judge: ({ folders }) => spaceFindings(folders, "full"),
   },
 ];
+
+/** Another place for worktrees does not help where git itself cannot write. */
+function writeHint(path: string, problem: string): string {
+  const isGit = /\/\.git(?:\/|$)/.test(path);
+  if (problem === "the file system is read-only" && isGit)
+    return "Mount it for writing, or clone the repository to another disk.";
+  const elsewhere = isGit ? "" : " `workspace.worktrees` in holdfast.config.yaml moves the worktrees elsewhere.";
+  return `Look at its owner and permissions: \`ls -ld ${quote(path)}\`.${elsewhere}`;
+}
 
 /** A task that can do without a forge: how to work without one. */
 function withoutForge({ work, forgeUse }: Pick<StartFacts, "work" | "forgeUse">): string {

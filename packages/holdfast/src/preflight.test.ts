@@ -163,6 +163,15 @@ describe("preflight", () => {
     expect(hintsOf({ kind: "issue", number: 1 })).toEqual([expect.not.stringContaining("forge none"), "Log in."]);
   });
 
+  test("the hint for a directory that cannot be written fits the problem", () => {
+    const hintOf = (path: string, problem: string) =>
+      judgeStart({ ...fine, folders: [{ path, problem, freeBytes: null }] })[0]?.hint ?? "";
+    const readOnly = hintOf("/shop/.git", "the file system is read-only");
+    expect(readOnly).toBe("Mount it for writing, or clone the repository to another disk.");
+    expect(hintOf("/shop/.git", "permission denied")).toBe("Look at its owner and permissions: `ls -ld /shop/.git`.");
+    expect(hintOf("/trees", "permission denied")).toContain("`workspace.worktrees` in holdfast.config.yaml");
+  });
+
   test("a dry run needs no agent, and --wait waits for space", () => {
     const agents = fine.agents.map((each) => ({ ...each, probe: missing, version: null }));
     const folders = [{ path: "/shop", problem: null, freeBytes: 0 }];
