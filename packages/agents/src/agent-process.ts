@@ -4,7 +4,8 @@ import { join } from "node:path";
 import type { Writable } from "node:stream";
 import type { AgentEvent, AgentTask } from "@holdfast/core/agent";
 import { type Variables, agentVariables } from "@holdfast/core/agent-environment";
-import { MASK, createLineMask, maskSecrets, ownSecrets } from "@holdfast/core/mask";
+import { MASK, ownSecrets } from "@holdfast/core/known-secrets";
+import { createLineMask, maskSecrets } from "@holdfast/core/mask";
 import {
   type MarkedExit,
   childEnvironment,

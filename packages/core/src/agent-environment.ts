@@ -6,7 +6,7 @@
 // - Commands that the user configured (gates, checks) run code that an agent wrote. They get the user's environment
 //   without credentials of forges, clouds and package registries.
 import { HoldfastError } from "@holdfast/platform/error";
-import { isSecretName } from "./mask.ts";
+import { isSecretName } from "./known-secrets.ts";
 
 export type Variables = Readonly<Record<string, string | undefined>>;
 

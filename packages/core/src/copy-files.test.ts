@@ -6,8 +6,15 @@ import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { createOutputs } from "@holdfast/platform/outputs";
 import { type BranchScene, createBranchScene } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { type Copied, type CopyResult, copyIgnoredFiles, isCopyPattern, readCopiedVariables } from "./copy-files.ts";
-import { createMasking, learnSecrets } from "./mask.ts";
+import {
+  type Copied,
+  type CopyResult,
+  copyIgnoredFiles,
+  createCopiedFilesReader,
+  isCopyPattern,
+} from "./copy-files.ts";
+import { learnLater } from "./known-secrets.ts";
+import { createMasking } from "./mask.ts";
 import type { Workspace } from "./workspace.ts";
 
 test.each([".env", "config/*.local.json", "**/.env", ".env*"])("%s may be copied", (pattern) => {
@@ -82,9 +89,11 @@ test("secrets in the files are known to the mask, also if two files assign the s
   scene.user.write(".env", "# ours\nexport API_TOKEN='first-secret'\nPORT=8080\n");
   scene.user.write("b/.env", 'API_TOKEN="second-one"\n');
   let loads = 0;
-  const { mask } = createMasking(() => {
+  const read = await createCopiedFilesReader(scene.user.root, ["**/.env", ".env"]);
+  const { mask } = createMasking();
+  learnLater(() => {
     loads += 1;
-    learnSecrets(readCopiedVariables(scene.user.root, ["**/.env", ".env"]));
+    read();
   });
   expect(loads).toBe(0);
   expect(mask("first-secret second-one 8080")).toBe("*** *** 8080");
@@ -106,7 +115,7 @@ test.each([
 ])("the value of %j is masked", async (text, value) => {
   const { scene } = await makeScene();
   scene.user.write(".env", `BEFORE=1\n${text}\nAFTER=2\n`);
-  learnSecrets(readCopiedVariables(scene.user.root, [".env"]));
+  (await createCopiedFilesReader(scene.user.root, [".env"]))();
   const masked = createMasking().mask(`| ${value} |`);
   expect(masked).toContain("***");
   expect(masked).not.toContain("012345");
@@ -141,7 +150,7 @@ test("a directory, a pipe and a large file are reported; a directory in the work
     ".env is not copied: it is a directory in the worktree. Remove it there",
     "large.env has more than 1048576 bytes, so secrets in it are not masked",
   ]);
-  expect(readCopiedVariables(scene.user.root, ["large.env"])).toEqual([]);
+  expect(createMasking().mask("in-a-large-file")).toBe("in-a-large-file");
 });
 
 test.skipIf(process.getuid?.() === 0)("a file that cannot be read is an error with a hint", async () => {
@@ -153,7 +162,7 @@ test.skipIf(process.getuid?.() === 0)("a file that cannot be read is an error wi
     message: expect.stringContaining(".env cannot be copied into the worktree: it cannot be read (EACCES)"),
     hint: expect.stringContaining("workspace.copy"),
   });
-  expect(readCopiedVariables(scene.user.root, [".env"])).toEqual([]);
+  expect(await createCopiedFilesReader(scene.user.root, [".env"])).not.toThrow();
 });
 
 test("a copied file is in no snapshot and commit, although an agent un-ignores and adds it", async () => {
@@ -186,7 +195,35 @@ test("a copied file is in no snapshot and commit, although an agent un-ignores a
   const { secrets } = await branch.inspectPush({ issue: null });
   expect(secrets.map(({ path, kind }) => `${path}: ${kind}`)).toEqual([
     ".env: file of workspace.copy",
-    ".env: value of API_TOKEN",
+    ".env: value of API_TOKEN in .env",
+  ]);
+});
+
+test("a copied file under another name stops a push, with any line endings; so does a value in code, but not a common word", async () => {
+  const { scene, copy } = await makeScene();
+  const text = "COLOR=blue-and-green\nDB_USER=postgres\nDB_PASS=postgres\nMYSQL_PWD=hunter9\n";
+  scene.user.write(".env", text);
+  await copy([".env"]);
+  scene.tree.write("d/.env.example", text.replaceAll("\n", "\r\n"));
+  scene.tree.write("env.bak", text.trimEnd());
+  scene.tree.write("a.txt", text);
+  scene.tree.write("db.js", 'connect("postgres", "hunter9", "hunter91")\n');
+  scene.tree.write("harmless.js", 'connect("postgres", "blue-and-green")\n');
+  scene.tree.git("add", "-A");
+  scene.tree.git("commit", "-qm", "by the agent");
+  // The process that pushes may be another one than that which copied, and the user's file may be gone.
+  scene.user.remove(".env");
+  const branch = await createGitBranches().of(scene.tree.root);
+  const { secrets } = await branch.inspectPush({ issue: null });
+  const same = "same content as .env, a file of workspace.copy";
+  expect(secrets.map(({ path, kind }) => `${path}: ${kind}`)).toEqual([
+    `a.txt: ${same}`,
+    "a.txt: value of MYSQL_PWD in .env",
+    `d/.env.example: ${same}`,
+    "d/.env.example: value of MYSQL_PWD in .env",
+    "db.js: value of MYSQL_PWD in .env",
+    `env.bak: ${same}`,
+    "env.bak: value of MYSQL_PWD in .env",
   ]);
 });
 

@@ -2,12 +2,11 @@
 
 import { globSync, lstatSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, sep } from "node:path";
-import { parseEnv } from "node:util";
 import type { Outputs } from "@holdfast/platform/outputs";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { type RegularFile, fileKind, readRegularFile } from "@holdfast/platform/files";
 import { sha256 } from "./json.ts";
-import { learnSecrets } from "./mask.ts";
+import { MAX_SEARCHED } from "./known-secrets.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** Whether a user may name this in `workspace.copy`: a path or pattern below the checkout, and not in git's own directory. */
@@ -43,6 +42,7 @@ export async function copyIgnoredFiles(params: {
 }): Promise<CopyResult> {
   const { from, workspace, outputs, before } = params;
   const { paths: named, problems } = findSources(from, params.patterns);
+  const { learnFile } = await import("./file-secrets.ts");
   // The branch of a run may bring a link to a folder outside of the worktree.
   const isLinked = (path: string): boolean => isBehindLink(workspace.root, dirname(path));
   const paths = named.filter((path) => !isLinked(path));
@@ -63,7 +63,7 @@ export async function copyIgnoredFiles(params: {
     }
     if (file.bytes.length > MAX_SEARCHED)
       problems.push(`${path} has more than ${MAX_SEARCHED} bytes, so secrets in it are not masked`);
-    learnSecrets(variablesIn(file.bytes));
+    learnFile(path, file.bytes);
     const permissions = statSync(join(from, path)).mode & 0o777;
     const digest = copyDigest(permissions, file.bytes);
     const there = fileKind(join(workspace.root, path));
@@ -72,7 +72,7 @@ export async function copyIgnoredFiles(params: {
         problems.push(`${path} is not copied: it is a directory in the worktree. Remove it there`);
         continue;
       }
-      learnFrom(workspace.root, path);
+      await learnCopy(workspace.root, path);
       await workspace.keepOut([path]);
       await outputs.write(path, file.bytes, permissions);
       written.push(path);
@@ -103,57 +103,40 @@ function readSource(from: string, path: string): RegularFile {
   }
 }
 
-/** Masks the secrets of an earlier copy too: agents may have seen them. */
-function learnFrom(root: string, path: string): void {
+/** Knows the secrets of a copy in the worktree: agents may have seen them, also if the user's file has other content by now. */
+export async function learnCopy(root: string, path: string): Promise<void> {
+  // Loaded on demand, because it loads the YAML parser.
+  const { learnFile } = await import("./file-secrets.ts");
   try {
-    const file = readRegularFile({ path: join(root, path), maxBytes: MAX_SEARCHED });
-    if (file.kind === "read") learnSecrets(variablesIn(file.bytes));
+    const file = readRegularFile({ path: join(root, path), maxBytes: MAX_BYTES });
+    if (file.kind === "read") learnFile(path, file.bytes);
   } catch {
     // What cannot be read cannot be printed by an agent either.
   }
 }
 
-/** The variables that files to copy assign, as in `.env` files, so that their secrets can be masked. A name may occur several times. */
-export function readCopiedVariables(from: string, patterns: readonly string[]): readonly Variable[] {
-  const found: Variable[] = [];
-  let left = MAX_SEARCHED_OF_ALL;
-  for (const path of findSources(from, patterns).paths) {
-    try {
-      const file = readRegularFile({ path: join(from, path), maxBytes: Math.min(MAX_SEARCHED, left) });
-      if (file.kind !== "read") continue;
-      left -= file.bytes.length;
-      found.push(...variablesIn(file.bytes));
-    } catch {
-      // It cannot be copied either, which the run reports.
-    }
-  }
-  return found;
-}
-
-type Variable = readonly [name: string, value: string];
-
 /**
- * Node's parser reads quotes, comments and values of several lines. The lines are read as well, because programs differ in what they take
- * for a comment, and because a name may be assigned twice.
+ * Returns a function that reads the secrets of the files to copy, for the moment before the first text is masked. Files above the limits are
+ * read when they are copied.
  */
-function variablesIn(bytes: Buffer): readonly Variable[] {
-  if (bytes.length > MAX_SEARCHED) return [];
-  const text = bytes.toString("utf8");
-  const parsed = Object.entries(parseEnv(text)).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, value] as const],
-  );
-  const lines = Array.from(text.matchAll(ASSIGNMENT), ([, name = "", value = ""]) => {
-    const whole = value.trim();
-    const quoted = /^(["'`])(.*?)\1/.exec(whole)?.[2];
-    const values = quoted === undefined ? [whole, whole.replace(/^["'`]|\s#.*$/g, "").trimEnd()] : [quoted];
-    return values.map((one) => [name, one] as const);
-  });
-  return [...parsed, ...lines.flat()].filter(([, value]) => value !== "");
+export async function createCopiedFilesReader(from: string, patterns: readonly string[]): Promise<() => void> {
+  if (patterns.length === 0) return () => undefined;
+  const { learnFile } = await import("./file-secrets.ts");
+  return () => {
+    let left = MAX_SEARCHED_OF_ALL;
+    for (const path of findSources(from, patterns).paths) {
+      try {
+        const file = readRegularFile({ path: join(from, path), maxBytes: Math.min(MAX_SEARCHED, left) });
+        if (file.kind !== "read") continue;
+        left -= file.bytes.length;
+        learnFile(path, file.bytes);
+      } catch {
+        // It cannot be copied either, which the run reports.
+      }
+    }
+  };
 }
 
-const ASSIGNMENT = /^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w{0,200})[ \t]*=(.*)$/gm;
-/** A larger file is data, not a list of variables. */
-const MAX_SEARCHED = 1024 * 1024;
 const MAX_SEARCHED_OF_ALL = 16 * 1024 * 1024;
 const MAX_BYTES = 16 * 1024 * 1024;
 const MAX_FILES = 1000;

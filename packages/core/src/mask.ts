@@ -1,5 +1,15 @@
 // Masks secrets in text before Holdfast stores or sends it, and neutralizes mentions and closing keywords before it is published.
 
+import {
+  type KnownSecret,
+  LONGEST_WORD,
+  MASK,
+  SHORTEST,
+  findKnown,
+  learnedSecrets,
+  secretValues,
+} from "./known-secrets.ts";
+
 /**
  * Finds and masks secrets in text. Everything that Holdfast writes or sends as text passes here: journal, logs,
  * prompts, copies of transcripts, commit messages, requests to a forge, the terminal.
@@ -122,9 +132,8 @@ function isStateWord(key: string, value: string): boolean {
 /** Matches in order, without overlaps. */
 export function findSecrets(text: string, known: readonly KnownSecret[] = []): readonly FoundSecret[] {
   const found: FoundSecret[] = [];
-  for (const { name, value } of known)
-    for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + value.length))
-      found.push({ start: at, end: at + value.length, kind: `value of ${name}`, isSure: true });
+  for (const { start, end, name } of findKnown(text, known))
+    found.push({ start, end, kind: `value of ${name}`, isSure: true });
   if (MAYBE.test(text)) {
     findPrivateKeys(text, found);
     findAwsKeys(text, found);
@@ -141,49 +150,6 @@ export interface FoundSecret {
   readonly kind: string;
   /** True when the format alone proves a secret. An assignment to a word such as `password` may be an example. */
   readonly isSure: boolean;
-}
-
-/** A secret known by its value, whatever its format, and the variable that holds it. */
-export interface KnownSecret {
-  readonly name: string;
-  readonly value: string;
-}
-
-/**
- * Values of variables with secret names, and passwords in URLs, in every form that they take in text. The forms are: plain,
- * line by line, in JSON, URL-encoded, in base64 (at any offset) and in hexadecimal. Longest first.
- */
-export function secretValues(environment: Readonly<Record<string, string | undefined>>): readonly KnownSecret[] {
-  return secretsOfVariables(Object.entries(environment));
-}
-
-function secretsOfVariables(
-  variables: Iterable<readonly [name: string, value: string | undefined]>,
-  known: readonly KnownSecret[] = [],
-): readonly KnownSecret[] {
-  const found = new Map(known.map(({ name, value }) => [value, name]));
-  for (const [name, value = ""] of variables)
-    for (const secret of secretsOf(name, value))
-      for (const form of formsOf(secret)) if (!found.has(form)) found.set(form, name);
-  return [...found].map(([value, name]) => ({ name, value })).toSorted((a, b) => b.value.length - a.value.length);
-}
-
-/** Secrets of files that this process has read. Every mask and search of the process uses them, and none is forgotten. */
-let learned: readonly KnownSecret[] = [];
-
-/** Masks the values of these variables from now on, as if they were in the environment. A name may occur several times. */
-export function learnSecrets(variables: Iterable<readonly [name: string, value: string]>): void {
-  const next = secretsOfVariables(variables, learned);
-  if (next.length > learned.length) learned = next;
-}
-
-/** The secrets that this process knows now: of its environment, of `more`, and those that it has learned. */
-export function ownSecrets(more: Readonly<Record<string, string | undefined>> = {}): readonly KnownSecret[] {
-  return secretsOfVariables(Object.entries({ ...process.env, ...more }), learned);
-}
-
-export function isSecretName(variable: string): boolean {
-  return SECRET_NAME.test(variable);
 }
 
 /**
@@ -215,71 +181,8 @@ export function createLineMask(mask: (text: string) => string): (line: string) =
   };
 }
 
-export const MASK = "***";
-
 /** Bounds the loop. Two passes are usual. */
 const MOST_PASSES = 20;
-/** Masking shorter values would hide ordinary words. */
-const SHORTEST = 8;
-const SECRET_NAME =
-  /(?:^|_)(?:(?:API|ACCESS|PRIVATE|SECRET|AUTH|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT|DSN)(?:_|$)|_KEY$/i;
-
-/**
- * A single ordinary word or a short number. Masking it everywhere would change unrelated words and numbers, such as a
- * run's status. It would protect nothing, because such a value can be guessed.
- */
-function isGuessable(value: string): boolean {
-  return value.length < LONGEST_WORD && (/^\d{1,11}$/.test(value) || /^[A-Za-z]?[a-z]+$/.test(value));
-}
-
-/** No status word is longer. */
-const LONGEST_WORD = 24;
-
-function secretsOf(name: string, value: string): readonly string[] {
-  const isLong = (text: string): boolean => text.length >= SHORTEST && text !== MASK;
-  // A path to a credentials file is not a secret.
-  if (SECRET_NAME.test(name))
-    return isLong(value) && !isGuessable(value) && !/^\.{0,2}\/[\w./-]*$/.test(value) ? [value] : [];
-  const password = /^[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,100}:([^\s/@]{3,300})@/i.exec(value)?.[1] ?? "";
-  return isLong(password) ? [password] : [];
-}
-
-function formsOf(secret: string): readonly string[] {
-  const value = secret.toWellFormed();
-  const lines = value.includes("\n") ? value.split(/\r?\n/).filter((line) => line.length >= 2 * SHORTEST) : [];
-  const bytes = new TextEncoder().encode(value);
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const all = [
-    secret,
-    value.trim(),
-    ...lines,
-    ...jsonForms(secret),
-    encodeURIComponent(value),
-    hex,
-    hex.toUpperCase(),
-    ...[0, 1, 2].flatMap((offset) => base64At(bytes, offset)),
-  ];
-  return all.filter((form) => form.length >= SHORTEST);
-}
-
-/** The secret as JSON writers encode it in a string, and again for JSON inside a JSON string. */
-function jsonForms(secret: string): readonly string[] {
-  const inside = (text: string): string => JSON.stringify(text).slice(1, -1);
-  const ascii = (text: string): string =>
-    text.replaceAll(/[^\x20-\x7e]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  const once = [inside(secret), ascii(inside(secret)), inside(secret).replaceAll("/", "\\/")];
-  return [...new Set([...once, ...once.map(inside)])];
-}
-
-/** The base64 characters that depend only on the value, with `offset` other bytes before it; standard and URL-safe. */
-function base64At(bytes: Uint8Array, offset: number): readonly string[] {
-  const padded = "\0".repeat(offset) + Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
-  const whole = btoa(padded).replace(/=+$/, "");
-  // The last character also depends on the byte after the value.
-  const isCut = (padded.length * 8) % 6 !== 0;
-  const own = whole.slice(Math.ceil((offset * 8) / 6), isCut ? -1 : undefined);
-  return [own, own.replaceAll("+", "-").replaceAll("/", "_")];
-}
 
 function maskAny(value: unknown, mask: (text: string) => string, clean: WeakSet<object>): unknown {
   if (typeof value === "string") return mask(value);
@@ -500,20 +403,16 @@ export interface Masking {
   find(text: string): readonly FoundSecret[];
 }
 
-/** Reads the environment once, now. `load` is called before the first text, and may call `learnSecrets`. */
-export function createMasking(load: () => void = () => undefined): Masking {
+/** Reads the environment once, now. Secrets that the process learns later are masked too. */
+export function createMasking(): Masking {
   const environment = secretValues(process.env);
-  let isLoaded = false;
   let from: readonly KnownSecret[] = [];
   let known = environment;
   const current = (): readonly KnownSecret[] => {
-    if (!isLoaded) {
-      isLoaded = true;
-      load();
-    }
+    const learned = learnedSecrets();
     if (from !== learned) {
       from = learned;
-      known = [...environment, ...learned].toSorted((a, b) => b.value.length - a.value.length);
+      known = [...environment, ...learned];
     }
     return known;
   };

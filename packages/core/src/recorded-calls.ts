@@ -23,7 +23,8 @@ import {
   tagged,
   text,
 } from "./json.ts";
-import { MASK, isSecretName, maskSecrets, maskValue, secretValues } from "./mask.ts";
+import { MASK, isSecretName, secretValues } from "./known-secrets.ts";
+import { maskSecrets, maskValue } from "./mask.ts";
 import { canonicalJson, capture } from "./values.ts";
 
 /**

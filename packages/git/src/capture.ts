@@ -47,7 +47,7 @@ export const DEFAULT_CAPTURE: CaptureOptions = { maxUntrackedBytes: 20 * 1024 * 
  * Paths that no capture contains, whatever the ignore rules say: copies of the user's own files, which agents can take out of
  * .gitignore or add to the index.
  */
-function readKeptOut({ home }: Pick<WorktreeContext, "home">): ReadonlySet<RawPath> {
+export function readKeptOut({ home }: Pick<WorktreeContext, "home">): ReadonlySet<RawPath> {
   const file = readRegularFile({ path: join(home, KEPT_OUT), maxBytes: MAX_KEPT_OUT_BYTES });
   return new Set(file.kind === "read" ? splitRecords(file.bytes) : []);
 }

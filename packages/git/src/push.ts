@@ -1,20 +1,15 @@
 // Pushes the run's branch with a lease on the remote commit, and inspects what a push would publish.
 
 import { devNull } from "node:os";
-import {
-  type FoundSecret,
-  type KnownSecret,
-  findSecrets,
-  hasOutsideEffect,
-  maskSecrets,
-  ownSecrets,
-} from "@holdfast/core/mask";
+import { learnCopy } from "@holdfast/core/copy-files";
+import { type KnownSecret, copiedBlobs, ownSecrets } from "@holdfast/core/known-secrets";
+import { type FoundSecret, findSecrets, hasOutsideEffect, maskSecrets } from "@holdfast/core/mask";
 import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type BranchContext, type RepositoryContext, isAncestor, requireTip } from "./branch-refs.ts";
-import { createKeptOutCheck } from "./capture.ts";
-import { type RawPath, parsePath } from "./paths.ts";
+import { createKeptOutCheck, readKeptOut } from "./capture.ts";
+import { type RawPath, parsePath, pathBytes } from "./paths.ts";
 import {
   NO_REMOTE,
   classifyRemoteFailure,
@@ -113,11 +108,13 @@ export async function inspectPush(
   // Remote-tracking refs in this repository are not reliable, because an agent can write them.
   const published = await listRemoteTips(at, params.configured);
   const excluded = Buffer.from(published.map((commit) => `^${commit}\n`).join(""));
+  await learnKeptOut(at);
   const reader = createReader({
     tip,
     known: ownSecrets(),
     issue: params.issue,
     isKeptOut: createKeptOutCheck(at.worktree),
+    copies: copiedBlobs(),
   });
   const list = await readSome(at, [...TRUE_HISTORY, "rev-list", "--ignore-missing", "--stdin", tip], excluded);
   const ids = list.bytes.subarray(0, list.bytes.lastIndexOf(0x0a) + 1);
@@ -128,6 +125,11 @@ export async function inspectPush(
   const isCut = await readPatches(at, ids, reader);
   if (isCut || reader.patched() < count) reader.skippedRest("changes");
   return reader.end();
+}
+
+/** The user's checkout may have other content by now than the copies with which the agents worked. */
+async function learnKeptOut({ worktree }: BranchContext): Promise<void> {
+  for (const path of readKeptOut(worktree)) await learnCopy(worktree.root, pathBytes(path).toString("utf8"));
 }
 
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -166,6 +168,7 @@ const PATCHES = [
   "--patch",
   "--text",
   "--unified=0",
+  "--full-index",
   "--inter-hunk-context=0",
   "--src-prefix=a/",
   "--dst-prefix=b/",
@@ -258,6 +261,8 @@ function createReader(params: {
   readonly known: readonly KnownSecret[];
   readonly issue: number | null;
   readonly isKeptOut: (path: RawPath) => boolean;
+  /** Paths of the user's copied files by blob id. */
+  readonly copies: ReadonlyMap<string, string>;
 }): Reader {
   const { tip, known, issue } = params;
   const secrets: PushedSecret[] = [];
@@ -304,6 +309,7 @@ function createReader(params: {
   const skip = (what: string): void => {
     if (unsearched.length < MOST) unsearched.push({ commit, path, line: last, kind: `not searched: ${what}` });
   };
+  const isKeptOut = (): boolean => params.isKeptOut(parsePath(quoted) ?? quoted);
   const locate = (name: string, line: number): void => {
     path = name;
     number = line;
@@ -361,8 +367,12 @@ function createReader(params: {
         const name = path;
         path = maskSecrets(name, known);
         searchPatch(name);
-        if (params.isKeptOut(parsePath(quoted) ?? name) && (parents < 2 || isInAll(`${name}\n`)))
+        if (isKeptOut() && (parents < 2 || isInAll(`${name}\n`)))
           report(line.endsWith(" 120000") ? "link of workspace.setup" : "file of workspace.copy");
+      } else if (line.startsWith("index ")) {
+        const copied = params.copies.get(/\.\.([0-9a-f]+)/.exec(line)?.[1] ?? "");
+        if (copied !== undefined && !isKeptOut() && (parents < 2 || isInAll(`${path}\n`)))
+          report(`same content as ${copied}, a file of workspace.copy`);
       } else if (line.startsWith("+++ ")) path = maskSecrets(path, known);
       else if (line.startsWith("commit ")) {
         const [id = "", ...of] = line.slice("commit ".length).trim().split(" ");

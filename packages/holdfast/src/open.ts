@@ -7,9 +7,10 @@ import { createAgentLogFiles } from "@holdfast/core/agent-log-files";
 import { namedInEnvironment } from "@holdfast/core/agent-environment";
 import type { PriceTable } from "@holdfast/core/budget";
 import { ALL_CHECKPOINTS, type CheckpointSwitches } from "@holdfast/core/checkpoint";
-import { isCopyPattern, readCopiedVariables } from "@holdfast/core/copy-files";
+import { createCopiedFilesReader, isCopyPattern } from "@holdfast/core/copy-files";
 import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-policy";
-import { createMasking, learnSecrets } from "@holdfast/core/mask";
+import { learnLater } from "@holdfast/core/known-secrets";
+import { createMasking } from "@holdfast/core/mask";
 import { type OptionKind, checkOptions } from "@holdfast/core/options";
 import { hideRemoved, listHalfRemoved } from "@holdfast/core/remove-run";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
@@ -91,8 +92,8 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     const { checkpoints = ALL_CHECKPOINTS, errorPolicy = defaultErrorPolicy, approve = [] } = params;
     const { loopLayout = DEFAULT_LAYOUT, adapters: decorate } = params;
     const checkout = copy.length === 0 ? cwd : await mainWorktreeRoot(workspaces, cwd);
-    // Only a process that writes or sends text reads the files.
-    const masking = createMasking(() => learnSecrets(readCopiedVariables(checkout, copy)));
+    learnLater(await createCopiedFilesReader(checkout, copy));
+    const masking = createMasking();
     const formats = new ImportExport(adapters, { cwd, settings: loopLayout, limit: loops.max, masking });
     const kept = {
       checkpoints,

@@ -8,7 +8,7 @@ import { gitIn } from "../src/cli/commands/demo-repository.ts";
 import { openLocalForge } from "@holdfast/forges/local";
 
 /**
- * Thirty secrets of different kinds come in through the issue, the agent's output, the files that it leaves, the environment and the commits. None of
+ * Thirty secrets of different kinds come in through the issue, the agent's output, the files that it leaves, copied files, the environment and the commits. None of
  * them may be in the database, the logs, a prompt, the forge or on the terminal. The file that holds some of them restores byte for byte.
  *
  * They are put together here, so that no scanner takes this file for a leak.
@@ -56,12 +56,27 @@ const SECRETS = {
     vault: join2("hvs.", RANDOM),
   },
   environment: { ...ENVIRONMENT, DATABASE_URL: "db-password-7x" },
+  copied: {
+    pass: "copied-pass-81",
+    short: "hunt3r",
+    json: "copied-json-82",
+    yaml: "copied-yaml-83",
+    bare: "copied-bare-84",
+  },
 } as const;
 
 const FILE_SECRETS = {
   pypi: join2("pypi-", RANDOM, RANDOM),
   telegram: join2("123456789", `:AA${RANDOM}a`),
   databricks: join2("dapi", "fedcba9876543210".repeat(2)),
+};
+
+/** Files of workspace.copy, which the agent prints. */
+const COPIED_FILES = {
+  ".env": `DB_PASS=${SECRETS.copied.pass}\nMYSQL_PWD=${SECRETS.copied.short}\n`,
+  "config/app.local.json": JSON.stringify({ db: { password: SECRETS.copied.json } }, null, 2),
+  "config/app.local.yml": `db_password: ${SECRETS.copied.yaml}\n`,
+  "config/master.key": `${SECRETS.copied.bare}\n`,
 };
 
 const planted: readonly (readonly [string, string])[] = [
@@ -113,12 +128,15 @@ test("thirty planted secrets are only in the file, which restores byte for byte"
   // The file would be published with the commit: the push waits for the user.
   expect(done.status, done.stdout + done.stderr).toBe(4);
   expect(done.stdout + done.stderr).toMatch(/secret\.txt:1 \(PyPI token/);
+  expect(done.stdout + done.stderr).toContain("env.bak (same content as .env, a file of workspace.copy, commit ");
   expect(await place.git("ls-remote", "origin", "refs/heads/holdfast/*")).toBe("");
   const screens = [done, await place.run({}, "status", "issue-1"), await place.run({}, "--json", "events", "issue-1")];
   screens.push(
     await place.run({}, "output", "issue-1"),
-    await place.run({}, "diff", "issue-1"),
+    await place.run({}, "diff", "issue-1@1", "issue-1"),
     await place.run({}, "--json", "show", "issue-1"),
+    await place.run({}, "checkpoint", "issue-1", "--name", `before ${SECRETS.copied.pass}`),
+    await place.run({}, "run", "--task", `Use ${SECRETS.copied.pass}`, "--dry-run"),
   );
   for (const { stdout, stderr } of screens) place.expectClean("the terminal", stdout + stderr);
   expect(done.stdout + done.stderr).toMatch(/looks like a secret/);
@@ -176,12 +194,17 @@ async function makePlace(name: string) {
   await git("init", "-q", "--bare", "-b", "main", remote);
   await git("init", "-q", "-b", "main");
   await writeFile(join(clone, "README.md"), "# Shop\n");
+  await writeFile(join(clone, ".gitignore"), ".env\n/config/\n");
+  const copy = Object.keys(COPIED_FILES);
+  await writeFile(join(clone, "holdfast.config.yaml"), JSON.stringify({ workspace: { copy } }));
   await git("config", "user.name", "A");
   await git("config", "user.email", "a@example.com");
   await git("add", ".");
   await git("commit", "-qm", "first");
   await git("remote", "add", "origin", remote);
   await git("push", "-q", "-u", "origin", "main");
+  await mkdir(join(clone, "config"));
+  for (const [path, text] of Object.entries(COPIED_FILES)) await writeFile(join(clone, path), text);
   await openLocalForge({ repository: remote }).createIssue({
     title: `Answer ${issue.github}`,
     body: ISSUE,
@@ -249,11 +272,12 @@ function scriptOf({ prompts, writesFile }: { readonly prompts: string; readonly 
     `cat >> ${quote(prompts)}`,
     ...PRINTED.map((line) => `printf '%s\\n' ${quote(line)}`),
     ...PRINTED.slice(0, 2).map((line) => `printf '%s\\n' ${quote(line)} >&2`),
+    `cat ${Object.keys(COPIED_FILES).join(" ")}`,
     'if [ "$HOLDFAST_ROLE" = impl ]; then',
     "  echo 42 > answer.txt",
     ...(writesFile
       ? [
-          `  printf ${quote(FILE.replaceAll("%", "%%").replaceAll("\r", "\\r").replaceAll("\n", "\\n").replaceAll("\0", "\\000"))} > secret.txt`,
+          `  cp .env env.bak; printf ${quote(FILE.replaceAll("%", "%%").replaceAll("\r", "\\r").replaceAll("\n", "\\n").replaceAll("\0", "\\000"))} > secret.txt`,
         ]
       : []),
     `  printf '%s\\n' ${quote(`Fixes #78 with ${finalize.shopify}`)} > "$HOLDFAST_COMMIT_REPORT"`,

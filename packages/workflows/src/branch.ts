@@ -156,7 +156,9 @@ const REFUSAL_HINT: Readonly<Partial<Record<PushRefusal["cause"], string>>> = {
 async function settleCommits(context: AnyStageContext, { branch }: Worktree): Promise<void> {
   const { secrets, unsearched, references } = await branch.inspectPush({ issue: context.inputs.issue?.number ?? null });
   const places = [...secrets, ...unsearched].map(
-    ({ path, line, kind, commit }) => `${path}:${line} (${kind}, commit ${commit.slice(0, 10)})`,
+    // Line 0 is the file as a whole.
+    ({ path, line, kind, commit }) =>
+      `${line === 0 ? path : `${path}:${line}`} (${kind}, commit ${commit.slice(0, 10)})`,
   );
   const what =
     unsearched.length === 0

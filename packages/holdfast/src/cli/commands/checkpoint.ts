@@ -5,6 +5,7 @@ import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
 import type { GcReport } from "@holdfast/core/gc";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { Lease, LeaseOwner } from "@holdfast/core/lease";
+import { createMasking } from "@holdfast/core/mask";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import type { SaveParams, SavePlan } from "@holdfast/core/save";
 import { leaseHeld } from "@holdfast/core/store";
@@ -73,14 +74,15 @@ export const spec = {
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
-  const params = await saveParams(input);
+  const given = await saveParams(input);
   checkNewRunId(input.text("run"));
   if (input.operand(0) !== undefined && input.text("run") !== undefined)
     throw usageError("Both RUN and --run were given", "Leave one of them out.");
-  if (input.on("dry-run")) return dryRun(shell, input, params);
+  if (input.on("dry-run")) return dryRun(shell, input, given);
   // Read before anything is created: a broken config must stop the command with nothing done.
   const { settings } = await shell.config();
   const holdfast = await shell.open({ create: input.operand(0) === undefined });
+  const params = given.name === undefined ? given : { ...given, name: createMasking().mask(given.name) };
   const found = await findRun(holdfast, input);
   const handle = found ?? (await createRun(shell, holdfast, input.text("run")));
   const asked = await askHolder(shell, handle, params);

@@ -65,9 +65,10 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   // A dry run shows what the file sets, and uses none of it.
   const { settings } = dryRun ? stated : await shell.config();
   for (const warning of deprecatedFlags(input)) shell.notify(`${paint(shell.talk, "yellow", "warning:")} ${warning}`);
-  const request = withAgent(readRequest(input, settings.work), only);
   // The store of a first run is created when the preflight has found no error.
   const first = await shell.open({ create: false, pretend: true, writes: !dryRun }).catch(notARepository);
+  // After `open`, which knows the secrets that the task may contain.
+  const request = withAgent(readRequest(input, settings.work), only);
   // `start` removes the announcement when it holds the lease; every other return removes it here.
   using starting = dryRun ? null : first.work.announce(request);
   const planFor = (holdfast: Holdfast, of: Work, like?: StartPlan): Promise<StartPlan> =>
