@@ -208,6 +208,9 @@ export interface ExecutionConfig {
   readonly inputs: JsonObject;
 }
 
+/** The name of checkpoints that a resume takes. */
+export const RESUMED = "resumed";
+
 /** Why a checkpoint was taken: all triggers of the four seed systems, and Holdfast's own. */
 export const TRIGGERS = [
   "manual",

@@ -5,13 +5,14 @@ import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, findAnyWorktree, findRunWorkspace, runMark, snapshotParams } from "./adapters.ts";
 import { isAnswered } from "./agent-log.ts";
-import type { Checkpoint, FilesPlane, Trigger } from "./checkpoint.ts";
+import { type Checkpoint, type FilesPlane, RESUMED, type Trigger } from "./checkpoint.ts";
 import { type Effect, isUndone } from "./effects.ts";
 import { type Finding, type ReliedOn, type Setting, compareInputs, compareSettings, reliedOn } from "./findings.ts";
 import { type Forge, type PullRequest, readIssueWithComments } from "./forge.ts";
 import { type SinceCheckpoint, foldSince } from "./journal.ts";
 import { isJsonObject } from "./json.ts";
 import { type StageAttempt, interruptedSteps } from "./position.ts";
+import { filesBeforeSetup } from "./prepare-worktree.ts";
 import { loadRun } from "./run-session.ts";
 import { isRequestUndone } from "./run-statuses.ts";
 import type { RunSummary } from "./run.ts";
@@ -161,11 +162,12 @@ async function observePlace(params: {
   const stopped = (STOPPED.has(checkpoint.trigger) || acceptedEdits(checkpoint)) && !since.startsFiles;
   const stepWrites = since.changesFiles && !stopped;
   // A step that is in flight is undone together with the branch switch that it made.
-  if (!stepWrites) findings.push(...branchSwitched(files, look));
+  const setsUp = filesBeforeSetup(workspace, checkpoint) !== null;
+  if (!stepWrites && !setsUp) findings.push(...branchSwitched(files, look));
   if (!branchGone)
     findings.push(...headMoved({ files, tip: files.branch === null ? look.head : tip, since, stepWrites }));
   // After an unfinished restore, or in the middle of a step that writes files, a difference is not the user's edit.
-  const halfWork = stepWrites || run.unfinishedRestore !== null;
+  const halfWork = stepWrites || setsUp || run.unfinishedRestore !== null;
   if (whole && !halfWork && look.tree !== files.tree)
     findings.push(
       inConflict(
@@ -179,9 +181,6 @@ async function observePlace(params: {
 
 /** Triggers of the checkpoint that a clean stop takes after every process of the run has ended. */
 const STOPPED: ReadonlySet<Trigger> = new Set(["interrupt", "session_end"]);
-
-/** The name of checkpoints that a resume takes. */
-export const RESUMED = "resumed";
 
 /**
  * Whether a resume that accepted edits took this checkpoint, so that a step in flight begins from its files. The end of a parallel step takes
@@ -213,8 +212,10 @@ export async function describeHalfDone(adapters: Adapters, run: RunSummary): Pro
   const { workspaces, store, logs } = adapters;
   const workspace = await findRunWorkspace(adapters, run);
   if (workspace === undefined || workspaces === null) return null;
-  const { stageAttempt } = (await loadRun(adapters, run.id)).state.position;
-  const { names, base } = stepsToRepeat(logs, run.id, stageAttempt);
+  const { newest, state } = await loadRun(adapters, run.id);
+  const setup = filesBeforeSetup(workspace, newest);
+  const steps = stepsToRepeat(logs, run.id, state.position.stageAttempt);
+  const { names, base } = steps.names === "" && setup !== null ? { names: "set-up", base: setup } : steps;
   if (names === "") return null;
   // A fork may name a checkpoint of its parent, which is not in this run.
   const [target] = await store.listCheckpoints({ run: run.id, before: base + 1, limit: 1 });

@@ -11,6 +11,7 @@ import type { Lease } from "./lease.ts";
 import { type LoadedRun, RunSession, type SessionDriver, emitNote, loadRun } from "./run-session.ts";
 import { type Position, type RunningStep, interruptedSteps, recoveryEvents } from "./position.ts";
 import type { ProgressListener } from "./progress.ts";
+import { filesBeforeSetup } from "./prepare-worktree.ts";
 import { keepBranch, restoreRunFiles, revertUnexpectedFiles } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
 import { RunHandle } from "./run-handle.ts";
@@ -75,6 +76,7 @@ export async function prepareRun<S extends object>(params: {
   if (!isFirst || !params.starts)
     await recoverFiles(runSession, {
       fellBack,
+      newest,
       unfinished: summary.unfinishedRestore !== null,
       resumed: resumedEntries(state, counts),
     });
@@ -188,7 +190,12 @@ async function ownWorkspace(
  */
 async function recoverFiles(
   runSession: RunSession,
-  params: { readonly fellBack: boolean; readonly unfinished: boolean; readonly resumed: readonly NewEntry[] },
+  params: {
+    readonly fellBack: boolean;
+    readonly newest: Checkpoint;
+    readonly unfinished: boolean;
+    readonly resumed: readonly NewEntry[];
+  },
 ): Promise<void> {
   const { workspace } = runSession;
   const { running } = runSession.attempt;
@@ -200,12 +207,14 @@ async function recoverFiles(
     ([name, step]) => step.files && keepsFiles(name),
   );
   if (workspace === undefined) return await appendAll(runSession, resumed);
-  if (lost.length === 0 && !continues && !fellBack && !unfinished) await revertLeftChanges(runSession);
-  const base = await baseOf(runSession, lost);
+  const isQuiet = lost.length === 0 && !continues && !fellBack && !unfinished;
+  const setup = isQuiet ? await baseOfSetup(runSession, workspace, params.newest) : null;
+  if (isQuiet && setup === null) await revertLeftChanges(runSession);
+  const base = setup ?? (await baseOf(runSession, lost));
   const fallback = fellBack ? runSession.state.sequence : runSession.state.settled.sequence;
   const to = fellBack || unfinished ? (base ?? fallback) : base;
   if (to !== null) {
-    const names = lost.map(([name]) => name).join(", ");
+    const names = setup === null ? lost.map(([name]) => name).join(", ") : "set-up";
     if (base !== null) {
       const { planes } = await runSession.adapters.store.getCheckpoint({ run: runSession.run.id, sequence: base });
       await keepBranch(runSession, names, planes.files);
@@ -231,6 +240,12 @@ async function recoverFiles(
 
 async function appendAll(runSession: RunSession, entries: readonly NewEntry[]): Promise<void> {
   if (entries.length > 0) await runSession.append(...entries);
+}
+
+/** A set-up is no step, but its files go back like those of one: otherwise the next try would be applied to half-done files. */
+async function baseOfSetup(runSession: RunSession, workspace: Workspace, newest: Checkpoint): Promise<number | null> {
+  const base = filesBeforeSetup(workspace, newest);
+  return base !== null && !(await movedBranch({ runSession }, base)) ? base : null;
 }
 
 /** Null: nothing to restore. A fork may name a checkpoint of its parent, which is not in this run. */

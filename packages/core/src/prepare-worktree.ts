@@ -3,12 +3,21 @@
 
 import { join } from "node:path";
 import { fileKind, readRegularFile, writeDurable } from "@holdfast/platform/files";
-import { type Adapters, NO_WORKTREE, WORKTREE, type WorktreeSetup, currentPrograms, runMark } from "./adapters.ts";
-import type { Checkpoint, Planes } from "./checkpoint.ts";
+import {
+  type Adapters,
+  NO_WORKTREE,
+  WORKTREE,
+  type WorktreeSetup,
+  currentPrograms,
+  runMark,
+  snapshotParams,
+} from "./adapters.ts";
+import { type Checkpoint, type FilesPlane, type Planes, RESUMED } from "./checkpoint.ts";
 import { commandEnding, lastLines } from "./commands.ts";
 import { copyIgnoredFiles } from "./copy-files.ts";
-import { type TypeOf, dictionary, list, nullable, object, parseJsonAs, text } from "./json.ts";
+import { type TypeOf, count, dictionary, list, nullable, object, optional, parseJsonAs, text } from "./json.ts";
 import type { Lease } from "./lease.ts";
+import { keepBranch, named, restoreRunFiles, switchBack } from "./restore-files.ts";
 import type { Run } from "./run.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import type { StageExecution } from "./step.ts";
@@ -27,6 +36,8 @@ const RECORD_SHAPE = object({
   copied: dictionary(text),
   /** Problems with files to copy that the user knows of. */
   reported: list(text),
+  /** The checkpoint whose files a set-up began with that has not ended; null: none, or the files were others. */
+  began: optional(nullable(count)),
 });
 /** The record of the last set-up, in the git directory of its worktree: it disappears with the worktree. */
 type SetupRecord = TypeOf<typeof RECORD_SHAPE>;
@@ -66,6 +77,13 @@ export async function prepareWorktree(execution: StageExecution, workspace: Work
       check: () => halt.check(),
       note: (text, output) => emitNote(runSession, text, output),
       emit: (event) => runSession.emit(event),
+      own: !isOwn ? null : { sequence: runSession.state.sequence, files: runSession.state.files },
+      keepBranch: () => keepBranch(runSession, STEP, runSession.state.files),
+      async putBack(to) {
+        const why = "what set-up left half-done";
+        await restoreRunFiles(runSession, { to, trigger: "error_recovery", why, finish: () => [] });
+        return "The files are put back";
+      },
     };
     // Parallel calls share the worktree, and one set-up at a time is enough for the machine.
     const failure = await execution.busy(() => execution.inTurn(() => setUp(host, workspace, setup)));
@@ -127,6 +145,12 @@ export async function setUpRestored(params: {
       emit: (event) => {
         if (event.kind === "step_started") listen({ text: `Setting up the worktree: ${setup.commands.join(" && ")}` });
       },
+      own: { sequence: saved.sequence, files: saved.planes.files },
+      keepBranch: async () => {
+        const note = await switchBack(workspace, STEP, saved.planes.files);
+        if (note !== null) listen({ text: note });
+      },
+      putBack: () => Promise.resolve("Restore again to put the files back"),
     },
     workspace,
     setup,
@@ -137,7 +161,7 @@ export async function setUpRestored(params: {
 
 /** What a set-up needs of the process that runs it. */
 interface SetupHost {
-  readonly adapters: Pick<Adapters, "branches" | "commands" | "logs" | "outputs" | "projectRoot">;
+  readonly adapters: Adapters;
   readonly run: string;
   readonly stageAttempt: number;
   /** Mark of the processes that it starts. */
@@ -147,9 +171,15 @@ interface SetupHost {
   check(): void;
   note(text: string, output?: readonly string[]): Promise<void>;
   emit(event: Parameters<RunSession["emit"]>[0]): void;
+  /** The newest checkpoint of the run; null: the worktree is a side worktree, which is recreated instead of repaired. */
+  readonly own: { readonly sequence: number; readonly files: FilesPlane | null } | null;
+  /** Makes the worktree refer to its repository and to the run's branch again, and reports it. */
+  keepBranch(): Promise<void>;
+  /** Saves the files, and puts those of a checkpoint back. Returns what to tell the user. */
+  putBack(checkpoint: number): Promise<string>;
 }
 
-const NO_RECORD: SetupRecord = { facts: null, before: [], made: [], copied: {}, reported: [] };
+const NO_RECORD: SetupRecord = { facts: null, before: [], made: [], copied: {}, reported: [], began: null };
 
 /** The reason for the user if a command failed; null: the worktree is ready. */
 async function setUp(host: SetupHost, workspace: Workspace, { commands, copy }: WorktreeSetup): Promise<string | null> {
@@ -196,14 +226,27 @@ async function runCommands(
   const earlier = new Set(record?.made);
   // What an unfinished set-up made half is in no list, so its own `before` still counts.
   const before = record?.facts === null ? record.before : listEntries(root).filter((path) => !earlier.has(path));
-  const kept = { ...(record ?? NO_RECORD), before };
+  const kept = { ...(record ?? NO_RECORD), before, began: null };
   // Without this record, a process that resumes after a kill would take half-made directories for the repository's own.
-  writeRecord(file, { ...kept, facts: null });
+  const began = await checkpointOf(host, workspace);
+  writeRecord(file, { ...kept, facts: null, began });
   host.emit({ kind: "step_started", step: STEP, title: "setting up the worktree" });
   const untouched = await trackedChanges(host, root);
-  for (const command of commands) {
-    const failure = await runCommand(host, root, command);
-    if (failure !== null) return failure;
+  let failure: string | null = null;
+  for (const command of commands) failure ??= await runCommand(host, root, command);
+  if (host.own !== null) await host.keepBranch();
+  const changes = await trackedChanges(host, root);
+  const changed = [...new Set([...changes, ...untouched].map(([path]) => path))].filter(
+    (path) => changes.get(path) !== untouched.get(path),
+  );
+  const deleted = changed.filter((path) => changes.get(path) === null);
+  if (deleted.length > 0) failure ??= `Set-up of the worktree deleted ${named(deleted)}, which git tracks`;
+  if (failure !== null) {
+    const back = deleted.length > 0 && began !== null ? `. ${await host.putBack(began)}` : "";
+    if (back === "" && changed.length > 0) await host.note(changedText(changed));
+    // From now on the user may edit the files to repair the set-up.
+    writeRecord(file, { ...kept, facts: null });
+    return `${failure}${back}. Whole output: holdfast output ${host.run} --step ${STEP}. The command is workspace.setup in the config`;
   }
   const had = new Set(before);
   const made = listEntries(root).filter((path) => !had.has(path));
@@ -212,20 +255,38 @@ async function runCommands(
   writeRecord(file, { ...kept, facts: readFacts(root, commands), made });
   const again = why.length === 0 ? "" : ` again (${why.join("; ")})`;
   await host.note(`Set up the worktree${again}: ${commands.join(" && ")}`);
-  const changes = await trackedChanges(host, root);
-  const changed = [...new Set([...changes, ...untouched].map(([path]) => path))].filter(
-    (path) => changes.get(path) !== untouched.get(path),
-  );
-  if (changed.length > 0)
-    await host.note(
-      `Set-up changed ${changed.join(", ")}, which git tracks: commits of this run would contain that. Use commands that only install, such as npm ci.`,
-    );
+  if (changed.length > 0) await host.note(changedText(changed));
   if (shown.length > 0)
     await host.note(
       `Set-up made ${shown.join(", ")}, which git does not ignore: commits of this run would contain it. Add it to .gitignore.`,
     );
   host.emit({ kind: "step_finished", step: STEP, replayed: false });
   return null;
+}
+
+function changedText(changed: readonly string[]): string {
+  return `Set-up changed ${named(changed)}, which git tracks: commits of this run would contain that. Use commands that only install, such as npm ci.`;
+}
+
+/** The newest checkpoint, if it holds the files as they are now. */
+async function checkpointOf({ adapters, own }: SetupHost, workspace: Workspace): Promise<number | null> {
+  if (own === null || own.files === null) return null;
+  const { tree } = await workspace.look(snapshotParams(adapters));
+  return tree === own.files.tree ? own.sequence : null;
+}
+
+/**
+ * The checkpoint with the files before a set-up that was killed; null: no set-up was, or something changed the files since. A resume may
+ * have taken a checkpoint before it came here.
+ */
+export function filesBeforeSetup(
+  workspace: Pick<Workspace, "privateDirectory">,
+  { sequence, trigger, name }: Pick<Checkpoint, "sequence" | "trigger" | "name">,
+): number | null {
+  const record = readRecord(recordFile(workspace));
+  const began = record?.facts === null ? (record.began ?? null) : null;
+  const isResumed = trigger === "automatic" && name === RESUMED && began === sequence - 1;
+  return began === sequence || isResumed ? began : null;
 }
 
 /** Files that git tracks and that differ from HEAD, with what they are now. Only for a report: empty if HEAD is detached, as in side worktrees. */
@@ -258,7 +319,7 @@ async function runCommand(host: SetupHost, root: string, command: string): Promi
   if (result.kind === "exited" && result.code === 0) return null;
   const reason = `Set-up of the worktree ${commandEnding(result)}: ${command}`;
   await host.note(reason, lastLines(result.output));
-  return `${reason}. Whole output: holdfast output ${run} --step ${STEP}. The command is workspace.setup in the config`;
+  return reason;
 }
 
 /** Directories of dependencies that no commit should contain. */

@@ -101,15 +101,21 @@ function moved(root: string): HoldfastError {
  */
 export async function keepBranch(runSession: RunSession, step: string, before: FilesPlane | null): Promise<void> {
   const { workspace } = runSession;
-  const own = ownBranch(before);
-  if (workspace === undefined || own === null) return;
-  const righted = await workspace.switchTo({ ...own, commits: "keep" });
+  if (workspace === undefined) return;
+  const note = await switchBack(workspace, step, before);
   if (runSession.halt.cause === undefined) await checkPlace(runSession, workspace.root, step);
-  if (!righted) return;
-  await emitNote(
-    runSession,
-    `${step} left the branch ${shortName(own.branch)} or its repository; both are as they were, the files are kept`,
-  );
+  if (note !== null) await emitNote(runSession, note);
+}
+
+/** Returns what to report; null: nothing had to change. */
+export async function switchBack(
+  workspace: Workspace,
+  step: string,
+  before: FilesPlane | null,
+): Promise<string | null> {
+  const own = ownBranch(before);
+  if (own === null || !(await workspace.switchTo({ ...own, commits: "keep" }))) return null;
+  return `${step} left the branch ${shortName(own.branch)} or its repository; both are as they were, the files are kept`;
 }
 
 /** An agent can remove its own working directory. Its work there is lost, and nothing else. */
@@ -184,7 +190,7 @@ function changedBy(who: string): string {
 
 const NAMED = 10;
 
-function named(paths: readonly string[]): string {
+export function named(paths: readonly string[]): string {
   if (paths.length === 0) return "commits";
   const more = paths.length > NAMED ? ` and ${paths.length - NAMED} more` : "";
   return `${paths.slice(0, NAMED).join(", ")}${more}`;

@@ -3,7 +3,7 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { unseenText } from "./commands.ts";
 import { type Adapters, rejectRolledBackStore, runMark } from "./adapters.ts";
-import type { Checkpoint, CheckpointSummary, FilesPlane, Planes } from "./checkpoint.ts";
+import { type Checkpoint, type CheckpointSummary, type FilesPlane, type Planes, RESUMED } from "./checkpoint.ts";
 import { type OptionsChange, changedPlanes, executedMeanwhile, reopensRun } from "./control-run.ts";
 import {
   type Finding,
@@ -19,7 +19,7 @@ import type { JsonObject } from "./json.ts";
 import type { NewEntry, StageEntered } from "./journal.ts";
 import type { Lease } from "./lease.ts";
 import { loadRun } from "./run-session.ts";
-import { RESUMED, observeWorld } from "./observe.ts";
+import { observeWorld } from "./observe.ts";
 import { findStart } from "./recovery.ts";
 import { finished, forgetResults, placeFiles, repairWorktree, started } from "./restore-files.ts";
 import { type RestoreStep, applyRestore, planRestore } from "./restore.ts";

@@ -14,7 +14,7 @@ test("npm dependencies are installed before the gate, after kills of run and res
   const place = await suite.begin();
   const at = beside(place);
   await commitPackage(place, ["greeter"]);
-  const first = `echo x >> ${at("count")}; test -e ${at("go")} || { touch ${at("started")}; sleep 600; }`;
+  const first = `echo x >> ${at("count")}; echo half >> README.md; test -e ${at("go")} || { touch ${at("started")}; sleep 600; }`;
   await configure(place, { setup: [first, NPM], copy: [".env"], gate: "npm test && cat .env" });
   await writeFile(join(place.clone, ".env"), "API_TOKEN=a-secret-of-the-user # of staging\n");
   // The agent takes the copied file out of .gitignore.
@@ -35,11 +35,16 @@ test("npm dependencies are installed before the gate, after kills of run and res
     // The restore has something to do.
     await appendFile(join(worktree, "README.md"), "an edit\n");
   }
-  await writeFile(join(worktree, "README.md"), "# Shop\n");
   writeFileSync(at("go"), "");
 
   const done = await place.run("resume", ID);
   expect([done.status, done.stderr], done.stdout).toEqual([0, ""]);
+  // The killed set-up is undone before it runs again. The edit after the kill is in the checkpoint that the message names.
+  expect(done.stdout).toMatch(/Put the files back to issue-1@\d+; what set-up left half-done is saved as issue-1@\d+/);
+  const [saved] = /(?<=is saved as )issue-1@\d+/.exec(done.stdout) ?? [];
+  const { checkpoint: half } = await place.json("show", saved ?? "");
+  expect(await place.git("show", `${half.planes.files.tree}:README.md`)).toMatch(/half\nan edit$/);
+  expect(await place.git("show", "refs/remotes/origin/holdfast/issue-1:README.md")).toBe("# Shop\nhalf\nhalf");
   expect(done.stdout).toContain(`Set up the worktree: ${first} && ${NPM}`);
   expect(done.stdout).toContain("Set up the worktree again (package-lock.json changed):");
   // Twice killed, once resumed, once for the new lockfile.
@@ -95,17 +100,26 @@ test("a failing set-up and a gate that fails on the base are shown before any ag
   const place = await suite.begin();
   const at = beside(place);
   const lines = Array.from({ length: 40 }, (_, line) => `line ${line + 1}`).join("\\n");
+  const agent = await place.agent([GOOD]);
+  const gate = "echo the tests are broken; exit 3";
+  await configure(place, { setup: ["rm -rf * .git"], gate });
+  const deleted = await place.run("run", "1", "--agent", agent, "--no-review");
+  expect(deleted.status, deleted.stderr).toBe(4);
+  expect(deleted.stdout).toContain("set-up left the branch holdfast/issue-1 or its repository; both are as they were");
+  expect(deleted.stdout + deleted.stderr).toMatch(
+    /Set-up of the worktree deleted README\.md, which git\s+tracks\. The files are put back/,
+  );
   await configure(place, {
     setup: [`echo more >> README.md; printf '${lines}\\n'; test -e ${at("fixed")}`],
-    gate: "echo the tests are broken; exit 3",
+    gate,
   });
-  const agent = await place.agent([GOOD]);
 
-  const failed = await place.run("run", "1", "--agent", agent, "--no-review");
+  const failed = await place.run("resume", ID);
   expect(failed.status, failed.stderr).toBe(4);
   expect(failed.stdout).toContain("            | line 40\n");
   expect(failed.stdout).not.toContain("| line 20\n");
   expect(failed.stdout + failed.stderr).toMatch(/Set-up of the worktree failed with exit 1/);
+  expect(failed.stdout).toContain("Set-up changed README.md, which git tracks");
   expect((await place.run("output", ID, "--step", "set-up")).stdout).toContain("line 1\nline 2\n");
 
   writeFileSync(at("fixed"), "");
