@@ -1,6 +1,13 @@
 // The agent `acp:`: runs any program that speaks the Agent Client Protocol and turns its updates into events.
 
-import type { Agent, AgentEvent, AgentOutcome, AgentTask, AgentUsage } from "@holdfast/core/agent";
+import {
+  type Agent,
+  type AgentEvent,
+  type AgentOutcome,
+  type AgentTask,
+  type AgentUsage,
+  knownUsage,
+} from "@holdfast/core/agent";
 import { type JsonRecord, asRecord, asText } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
 import { shellCommand } from "@holdfast/platform/subprocess";
@@ -27,7 +34,7 @@ import { UNKNOWN_USAGE, notStarted } from "./failure-cause.ts";
 import { protectGeminiSession } from "./gemini.ts";
 import { STREAM_ERROR, isOverflow, waitingInLog } from "./opencode.ts";
 import { INITIAL_QWEN_STATE, classifyQwen, parseRequestRecord, sessionFile } from "./qwen.ts";
-import { readAgentText } from "./session-files.ts";
+import { asCount, readAgentText } from "./session-files.ts";
 
 /**
  * `acp:<command line>`: any program that speaks the Agent Client Protocol on its standard streams.
@@ -225,7 +232,8 @@ function createCallRecord(params: {
       now,
       task,
     });
-    const usage = acpUsage({ answer, agent: agent.name, isNew: !resumes, costBefore, costNow: state.cost });
+    const reported = acpUsage({ answer, agent: agent.name, isNew: !resumes, costBefore, costNow: state.cost });
+    const usage = knownUsage(reported);
     const tokens = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0);
     if (tokens > 0) emit({ kind: "usage", tokens, total: usage, isLast: true });
     const spent = params.exit.kind === "not_started" ? UNKNOWN_USAGE : usage;
@@ -286,7 +294,8 @@ export function readUpdate(
 }
 
 function microUsdOf({ amount, currency }: JsonRecord): number | null {
-  return typeof amount === "number" && Number.isFinite(amount) && currency === "USD" ? Math.round(amount * 1e6) : null;
+  if (typeof amount !== "number" || currency !== "USD") return null;
+  return Math.round(asCount(amount) * 1e6);
 }
 
 /**

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { AgentEvent, AgentTask } from "@holdfast/core/agent";
+import { type AgentEvent, type AgentTask, knownUsage } from "@holdfast/core/agent";
 import { MODEL, REAL_CLAUDE, openClaudeScene } from "@holdfast/test-support/agents/real-agents";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { prepareCall } from "@holdfast/testing/agent-contract";
@@ -219,6 +219,28 @@ describe("usage", () => {
     fc.record({ id: fc.uuid(), input: fc.nat(10_000), output: fc.integer({ min: 1, max: 10_000 }) }),
     { selector: ({ id }) => id, minLength: 1, maxLength: 8 },
   );
+
+  test("negative and infinite usage is unknown, and not zero", () => {
+    const result = { type: "result", subtype: "success", is_error: false };
+    const wrong = { input_tokens: -50_000_000, output_tokens: -9 };
+    const message = { type: "assistant", message: { id: "a", usage: { input_tokens: 5, output_tokens: -9 } } };
+    const itemized = { m: { inputTokens: 5, outputTokens: 1, costUSD: -1 } };
+    const usages = [
+      count([{ ...result, usage: wrong, total_cost_usd: -1e9 }]),
+      count([message]),
+      count([{ ...result, model_usage_since_last_result: itemized }]),
+    ].map(knownUsage);
+    expect(usages).toMatchObject([
+      { inputTokens: null, outputTokens: null, microUsd: null },
+      { inputTokens: 5, outputTokens: null, microUsd: null },
+      { inputTokens: 5, outputTokens: 1, microUsd: null },
+    ]);
+    expect(knownUsage({ inputTokens: Infinity, outputTokens: 0, microUsd: 0, cachedTokens: -1 })).toEqual({
+      inputTokens: null,
+      outputTokens: 0,
+      microUsd: 0,
+    });
+  });
 
   test("a message is streamed at its end: one that calls tools, one that ends the turn, one of a subagent", () => {
     const end = (stop: string, more: object = {}) => {

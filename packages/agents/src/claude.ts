@@ -438,7 +438,7 @@ function readResult(state: ClaudeState, event: JsonRecord): ClaudeState {
       terminalReason: asText(event["terminal_reason"]),
       apiError: asText(event["api_error"]),
       turns: asNumber(event["num_turns"]) ?? 0,
-      totalCostUsd: asNumber(event["total_cost_usd"]),
+      totalCostUsd: typeof event["total_cost_usd"] === "number" ? asCount(event["total_cost_usd"]) : null,
       isItemized,
     },
   };

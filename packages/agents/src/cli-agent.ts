@@ -1,18 +1,19 @@
 // The common part of all agents that are command-line programs: process, session, events, result and probe.
 
 import { realpathSync } from "node:fs";
-import type {
-  Agent,
-  AgentArgs,
-  AgentCapabilities,
-  AgentEvent,
-  AgentOutcome,
-  AgentProbe,
-  AgentSessions,
-  AgentTask,
-  AgentUsage,
-  FailureCause,
-  SessionReader,
+import {
+  type Agent,
+  type AgentArgs,
+  type AgentCapabilities,
+  type AgentEvent,
+  type AgentOutcome,
+  type AgentProbe,
+  type AgentSessions,
+  type AgentTask,
+  type AgentUsage,
+  type FailureCause,
+  type SessionReader,
+  knownUsage,
 } from "@holdfast/core/agent";
 import { asRecord, asText, sha256 } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
@@ -98,6 +99,7 @@ async function runCall<State, Before>(params: {
     if (event.kind === "usage") reportedTokens += event.tokens;
     notify(event);
   };
+  const usageNow = (): AgentUsage => knownUsage(adapter.usage(state, call, plan.before));
   const emitUsage = (total: AgentUsage, isLast: boolean): void => {
     const tokens = (total.inputTokens ?? 0) + (total.outputTokens ?? 0) - reportedTokens;
     if (tokens > 0) emit({ kind: "usage", tokens, total, ...(isLast ? { isLast } : {}) });
@@ -121,13 +123,13 @@ async function runCall<State, Before>(params: {
       state = parsed.state;
       watch.line(parsed.waiting === true);
       for (const event of parsed.events) emit(event);
-      if (parsed.response !== undefined) emitUsage(adapter.usage(state, call, plan.before), parsed.response === "last");
+      if (parsed.response !== undefined) emitUsage(usageNow(), parsed.response === "last");
     },
   });
   watch.stop();
   const isOurs = raw.kind === "interrupted" && !task.signal.aborted;
   const exit: AgentExit = isOurs ? { ...raw, kind: "idle" } : raw;
-  const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : adapter.usage(state, call, plan.before);
+  const usage = exit.kind === "not_started" ? UNKNOWN_USAGE : usageNow();
   emitUsage(usage, true);
   // The state before the stop is used, because some agents report success when they are ended.
   const now = call.now();
@@ -559,10 +561,10 @@ export function addTokens(one: TokenCount, other: TokenCount): TokenCount {
   return { input: one.input + other.input, output: one.output + other.output, ...sum("cached"), ...sum("cacheWrite") };
 }
 
-/** The sum without the cached part. */
+/** The sum without the cached part; 0 if it is unknown. */
 export function sumTokens(counts: Iterable<TokenCount>): { readonly input: number; readonly output: number } {
   const { input, output } = [...counts].reduce(addTokens, NO_TOKENS);
-  return { input, output };
+  return { input: input || 0, output: output || 0 };
 }
 
 /**

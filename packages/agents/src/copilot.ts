@@ -27,6 +27,7 @@ import { causeOfProvider, causeOfResponse } from "./failure-cause.ts";
 import {
   type Environment,
   type TurnRecord,
+  asCount,
   asNumber,
   createFileSessions,
   existing,
@@ -244,7 +245,7 @@ export function tokensByEvent(text: string): ReadonlyMap<string, TokenCount> {
     const usage = asRecord(asRecord(event["data"])["usage"]);
     const { inputTokens: input, outputTokens: output } = usage;
     if (event["type"] === "session.usage_record" && typeof input === "number" && typeof output === "number")
-      found.set(asText(event["id"]), { input, output });
+      found.set(asText(event["id"]), { input: asCount(input), output: asCount(output) });
   }
   return found;
 }

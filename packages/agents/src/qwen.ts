@@ -286,5 +286,5 @@ function tokensOf(event: JsonRecord): TokenCount | null {
 /** Reasoning is counted separately from answers or not at all. The total contains both. */
 function countTokens(input: unknown, total: unknown, cached: unknown): TokenCount | null {
   if (typeof input !== "number" || typeof total !== "number" || total < input) return null;
-  return { input, output: total - input, cached: asCount(cached) };
+  return { input: asCount(input), output: total - input, cached: asCount(cached) };
 }

@@ -167,7 +167,8 @@ export function asNumber(value: unknown): number | null {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-/** A number of tokens or dollars; 0 for anything else. */
+/** A number of tokens or dollars; 0 if there is none. A number that cannot be one is NaN, so that no sum with it is a number: it is unknown. */
 export function asCount(value: unknown): number {
-  return Math.max(0, asNumber(value) ?? 0);
+  if (typeof value !== "number") return 0;
+  return Number.isFinite(value) && value >= 0 ? value : Number.NaN;
 }

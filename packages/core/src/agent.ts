@@ -160,6 +160,21 @@ export interface AgentUsage {
   readonly model?: string;
 }
 
+/** The usage without numbers that cannot be true, such as negative ones: those are unknown. As zero they would pass every limit. */
+export function knownUsage({ cachedTokens, cacheWriteTokens, ...usage }: AgentUsage): AgentUsage {
+  const known = (value: number | null | undefined): number | null =>
+    value === undefined || value === null || !Number.isFinite(value) || value < 0 ? null : value;
+  const [cached, cacheWrite] = [known(cachedTokens), known(cacheWriteTokens)];
+  return {
+    ...usage,
+    inputTokens: known(usage.inputTokens),
+    outputTokens: known(usage.outputTokens),
+    microUsd: known(usage.microUsd),
+    ...(cached === null ? {} : { cachedTokens: cached }),
+    ...(cacheWrite === null ? {} : { cacheWriteTokens: cacheWrite }),
+  };
+}
+
 /** Why an agent call failed. The agent's adapter classifies the failure, because it knows the program. */
 export const FAILURE_CAUSES = [
   "rate_limit",

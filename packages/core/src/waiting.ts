@@ -1,7 +1,7 @@
 // How a stage makes its run wait: for the user's answer, for a time, or for its budget.
 
 import { HoldfastError } from "@holdfast/platform/error";
-import type { AgentCapabilities, AgentUsage } from "./agent.ts";
+import { type AgentCapabilities, type AgentUsage, knownUsage } from "./agent.ts";
 import {
   NOTHING,
   type Paid,
@@ -129,7 +129,8 @@ export async function assumeUnknown(
 }
 
 /** Prices the usage by the agent's own report, or else by the price table; an unknown price remains null. */
-export function priced(runSession: RunSession, usage: AgentUsage, { agent, model }: Paid): AgentUsage {
+export function priced(runSession: RunSession, reported: AgentUsage, { agent, model }: Paid): AgentUsage {
+  const usage = knownUsage(reported);
   const { prices } = runSession.adapters;
   // The model that answered is known better than the default; a price that the user set for the name as given is kept.
   const named = model !== null && priceOf(prices, agent, model) !== null;
