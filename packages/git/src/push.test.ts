@@ -48,6 +48,7 @@ describe("push", () => {
     expect(await branch.fetch()).toEqual({ kind: "fetched" });
     expect(fetches()).toBe(0);
     const moved = scene.moveBase({ "moved.txt": "1" });
+    bare.git("tag", "v9", moved);
     user.git("update-ref", "refs/remotes/origin/main", "main~1");
     expect(await branch.fetch()).toEqual({ kind: "fetched" });
     expect([await branch.remoteBranch("main"), fetches()]).toEqual([moved, 1]);
@@ -55,6 +56,8 @@ describe("push", () => {
     user.git("pack-refs", "--all");
     expect(await branch.fetch()).toEqual({ kind: "fetched" });
     expect([await branch.remoteBranch("other"), fetches()]).toEqual([moved, 2]);
+    // Tags belong to the user; a plan of a run must not create any.
+    expect(user.git("tag")).toBe("");
   });
 
   describe("push", () => {

@@ -35,7 +35,16 @@ export async function fetchRemote(at: RepositoryContext, configured: string | nu
     if (await hasTrackingRefs(at, name, listed.tips)) continue;
     // The refspec is explicit, because a bare clone has none and would update nothing.
     const heads = `+refs/heads/*:refs/remotes/${name}/*`;
-    const args = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--", name, heads];
+    const args = [
+      "fetch",
+      "--quiet",
+      "--no-tags",
+      "--no-write-fetch-head",
+      "--no-recurse-submodules",
+      "--",
+      name,
+      heads,
+    ];
     const fetched = await runUserGit(at, args, settings);
     if (!isDone(fetched)) return { kind: "failed", refusal: refusalOf(fetched) };
   }
