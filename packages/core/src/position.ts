@@ -16,6 +16,7 @@ import {
   optional,
   text,
 } from "./json.ts";
+import { checkArgument } from "./options.ts";
 
 /** The complete position of a run in its workflow: what is not here does not survive a crash. */
 export interface Position {
@@ -279,6 +280,9 @@ function isKnown(stageAttempt: StageAttempt, name: string): boolean {
  * may start, else the first that waits; null when none is left.
  */
 export function resumePoint(graph: Graph): string | null {
+  checkArgument("resumePoint()", "the graph", graph, "object");
+  for (const name of ["nodes", "edges"] as const) checkArgument("resumePoint()", name, graph[name], "list");
+  checkArgument("resumePoint()", "states", graph.states, "object");
   const underWay = graph.nodes.find(({ id }) => ["running", "unknown"].includes(stateOf(graph, id).status));
   if (underWay !== undefined) return underWay.id;
   const [ready] = readyNodes(graph, { limit: 1 });

@@ -14,6 +14,7 @@ import {
 } from "./graph-state.ts";
 import type { Graph, GraphEdge, GraphNode, NodeState } from "./graph.ts";
 import type { Json, JsonObject } from "./json.ts";
+import { checkArgument } from "./options.ts";
 import { reasonOf } from "./progress.ts";
 import type { StageContext } from "./workflow.ts";
 
@@ -24,6 +25,9 @@ import type { StageContext } from "./workflow.ts";
  * nothing starts any more, and running nodes are left for the resume.
  */
 export async function runGraph<S extends object>(context: StageContext<S>, work: GraphWork): Promise<GraphEnd> {
+  checkArgument("runGraph()", "the stage context", context, "object");
+  checkArgument("runGraph()", "the graph of the stage context", context.graph, "object");
+  checkArgument("runGraph()", "its options", work, "object");
   checkLimit(work.limit);
   const name = work.name ?? "run";
   const ended = graphName(name, "end");
@@ -191,6 +195,7 @@ class GraphRun<S extends object> {
 }
 
 function checkLimit(limit: number): void {
+  checkArgument("runGraph()", "limit", limit, "amount");
   if (limit >= 1) return;
   throw new HoldfastError({
     code: "USAGE",

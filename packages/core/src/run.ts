@@ -46,6 +46,7 @@ export type RunState =
 export function isEnded<S extends { readonly kind: string }>(
   state: S,
 ): state is Extract<S, { readonly kind: "done" | "failed" | "aborted" }> {
+  checkArgument("isEnded()", "the state", state, "object");
   return state.kind === "done" || state.kind === "failed" || state.kind === "aborted";
 }
 

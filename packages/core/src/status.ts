@@ -17,6 +17,7 @@ import {
   text,
 } from "./json.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease, type OwnerLiveness, SILENT_AFTER_MS } from "./lease.ts";
+import { checkArgument } from "./options.ts";
 import { type PendingDecision, type RunState, type WaitingFor, isEnded } from "./run.ts";
 
 /** The process that holds a run. */
@@ -184,17 +185,20 @@ export function isResumable(status: RunStatus): boolean {
 
 /** Whether a process may hold it, working or not. */
 export function isHeld(status: RunStatus): status is Extract<RunStatus, { readonly kind: "running" | "queued" }> {
+  checkArgument("isHeld()", "the status", status, "object");
   return status.kind === "running" || status.kind === "queued";
 }
 
 export function waitsForYou(
   status: RunStatus,
 ): status is Extract<RunStatus, { readonly kind: "waiting" }> & { readonly for: "you" } {
+  checkArgument("waitsForYou()", "the status", status, "object");
   return status.kind === "waiting" && status.for === "you";
 }
 
 /** The words for a status: its kind, and the detail that changes what the user does next. */
 export function statusWord(status: RunStatus): string {
+  checkArgument("statusWord()", "the status", status, "object");
   switch (status.kind) {
     case "running":
       return runningWord(status);

@@ -2,6 +2,7 @@
 
 import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { type ProcessIdentity, processIdentity, randomId } from "@holdfast/platform/identity";
+import { checkOptions } from "./options.ts";
 import type { Driver } from "./store-sql/driver.ts";
 import { openToken } from "./store-sql/leases.ts";
 import { SQLITE, createTables } from "./store-sql/schema.ts";
@@ -38,6 +39,7 @@ export function openMemoryStore(
     readonly identity?: ProcessIdentity;
   } = {},
 ): Store {
+  checkOptions("openMemoryStore", params, { database: "object", clock: "object", identity: "object" });
   const database = params.database ?? createMemoryDatabase();
   return createSqlStore({
     driver: createMemoryDriver(database),

@@ -1,5 +1,5 @@
 /** Gathers what `holdfast doctor` reports about this machine, repository and store. */
-import { type OpenParams, openHoldfast } from "./open.ts";
+import { type OpenParams, checkOpenParams, openHoldfast } from "./open.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type DoctorReport, type Observations, diagnose } from "./diagnosis.ts";
 import { describeVolume } from "@holdfast/platform/file-system";
@@ -9,6 +9,7 @@ const FORGES = ["gh", "glab"];
 
 /** Checks everything that Holdfast depends on. Works even if the store cannot be opened. */
 export async function doctor(params: OpenParams = {}): Promise<DoctorReport> {
+  checkOpenParams("doctor", params);
   // Loaded on demand: the library exports this function, and agents and forges take half of the time to import it.
   const { observeAgents } = await import("./check-agents.ts");
   const { observeForgeLogin } = await import("./find-forge.ts");

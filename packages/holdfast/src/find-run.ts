@@ -1,6 +1,7 @@
 /** Finds the runs that made a commit or a pull request. */
 import type { CoreAdapters } from "@holdfast/core/adapters";
 import { asRecord } from "@holdfast/core/json";
+import { checkArgument } from "@holdfast/core/options";
 import { type RunSummary, runTrailersOf } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 
@@ -33,6 +34,7 @@ export interface FoundRuns {
 
 /** `#12`, `!12`, `12` and the address of a pull request name a pull request; everything else names a commit. */
 export function parseFindTarget(text: string): FindTarget {
+  checkArgument("parseFindTarget()", "the text", text, "text");
   const number = /^[#!]?([1-9]\d{0,14})$/.exec(text)?.[1];
   if (number !== undefined) return { kind: "pull_request", number: Number(number), url: null };
   const url = /^https?:\/\/.+\/(?:pull|pulls|merge_requests)\/([1-9]\d{0,14})(?=$|[/?#])/.exec(text);

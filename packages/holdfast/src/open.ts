@@ -33,7 +33,7 @@ import { RunService } from "./run-service.ts";
 
 /** Opens the store of this repository (or the given one) and the repository's workspaces, if there is a repository. */
 export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
-  checkOpenParams(params);
+  checkOpenParams("open", params);
   const cwd = resolvePath(params.cwd ?? ".");
   const workspaces = await repositoryOrNull(openGitWorkspaces(cwd, OWN_FILES, { readOnly: params.readOnly ?? false }));
   try {
@@ -124,8 +124,8 @@ const AGENT_IDLE_MS = 30 * 60_000;
 const CHECKPOINT_EVERY_MS = 10 * 60_000;
 
 /** Throws USAGE for an unknown option, which would be ignored silently, and for a value of the wrong kind. */
-function checkOpenParams(params: OpenParams): void {
-  checkOptions("open", params, OPEN_OPTIONS);
+export function checkOpenParams(call: string, params: OpenParams): void {
+  checkOptions(call, params, OPEN_OPTIONS);
   const outside = params.copy?.find((pattern) => !isCopyPattern(pattern));
   if (outside !== undefined)
     throw usageError(

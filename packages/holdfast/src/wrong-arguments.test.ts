@@ -1,5 +1,10 @@
 import { join } from "node:path";
+import { resumePoint } from "@holdfast/core/position";
+import { isEnded } from "@holdfast/core/run";
+import { runGraph } from "@holdfast/core/run-graph";
 import { parseValues } from "@holdfast/core/state-schema";
+import { isHeld, statusWord, waitsForYou } from "@holdfast/core/status";
+import { openMemoryStore } from "@holdfast/core/store-memory";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { type StageContext, defineWorkflow } from "@holdfast/core/workflow";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -7,6 +12,8 @@ import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CheckpointStore, Context } from "./context/index.ts";
 import type { Holdfast } from "./holdfast.ts";
+import { doctor } from "./doctor.ts";
+import { parseFindTarget } from "./find-run.ts";
 import { ImplState, loadCheckpoint, saveCheckpoint } from "./interop/impl-state.ts";
 import { type OpenParams, openHoldfast } from "./open.ts";
 
@@ -183,6 +190,18 @@ const CALLS: Readonly<Record<string, readonly [(value: unknown) => boolean, Call
   "openSqliteStore directory": [all, (value) => openSqliteStore({ directory: value })],
   "resume()": [noObject, (value) => holdfast.resume(value)],
   "resume run": [all, (value) => holdfast.resume({ run: value, workflow })],
+  "doctor()": [noPlain, (value) => doctor(value)],
+  "doctor cwd": [all, (value) => doctor({ cwd: value })],
+  "openMemoryStore()": [noPlain, (value) => openMemoryStore(value)],
+  "openMemoryStore database": [noPlain, (value) => openMemoryStore({ database: value })],
+  "isEnded()": [noPlain, (value) => isEnded(value)],
+  "isHeld()": [noPlain, (value) => isHeld(value)],
+  "statusWord()": [noPlain, (value) => statusWord(value)],
+  "waitsForYou()": [noPlain, (value) => waitsForYou(value)],
+  "resumePoint()": [all, (value) => resumePoint(value)],
+  "runGraph()": [all, (value) => runGraph(value, value)],
+  "runGraph options": [all, (value) => inStage((context) => runGraph(context, value))],
+  "parseFindTarget()": [noText, (value) => parseFindTarget(value)],
   "defineWorkflow()": [noObject, (value) => defineWorkflow(value)],
   "defineWorkflow events": [all, (value) => defineWorkflow({ ...given, events: value })],
   "defineWorkflow required": [all, (value) => defineWorkflow({ ...given, required: value })],
