@@ -348,6 +348,7 @@ describe("inspect push", () => {
     write("key.pem", ["-----BEGIN RSA PRIVATE ", "KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\n"].join(""));
     write("own.txt", "it is a value of my own\n");
     write("patch.txt", `++ b/elsewhere\n${TOKEN}\n`);
+    write("wide.txt", Buffer.from(`\uFEFFone\n${TOKEN}\n`, "utf16le"));
     commit("work");
     const found = (await look()).secrets.map(({ path, line, kind }) => `${path}:${line} ${kind}`).toSorted();
     expect(found).toEqual([
@@ -355,6 +356,7 @@ describe("inspect push", () => {
       "key.pem:1 private key",
       "own.txt:1 value of PUSHED_TEST_TOKEN",
       "patch.txt:2 GitHub token",
+      "wide.txt:2 GitHub token",
     ]);
   });
 

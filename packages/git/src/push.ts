@@ -350,7 +350,10 @@ function createReader(params: {
       if (isRemoved) removed -= 1;
       else if (added > 0 && line.startsWith("+")) {
         added -= 1;
+        const before = secrets.length;
         searchPatch(line.slice(1));
+        // Text in UTF-16.
+        if (line.includes("\0") && secrets.length === before) searchPatch(line.slice(1).replaceAll("\0", ""));
         number += 1;
       } else if (line.startsWith("@@ ")) {
         const [, before = "1", first = "0", after = "1"] = /^@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/.exec(line) ?? [];
