@@ -428,11 +428,16 @@ ${workflowSource(ASKING)}`;
   });
 
   test("trust lists the commands that start files which it cannot check", async () => {
-    const { run } = await begin(() => 'agent: "command:npm run agent"\nmodels:\n  review: "command:./x.sh"\n');
+    const { place, run } = await begin(() => 'agent: "command:npm run agent"\nmodels:\n  review: "command:./x.sh"\n');
     const lines = (await run(["trust"])).stdout.split("\n").filter((line) => line.includes("runs a command"));
     expect(lines.map((line) => line.includes("what this starts cannot be checked for changes"))).toEqual([true, false]);
     const { settings } = JSON.parse((await run(["trust", "--json"])).stdout);
     expect(settings.map(({ note }: { note?: string }) => note)).toEqual([expect.stringContaining("cannot"), undefined]);
+    // Of a broken file it lists nothing, and does not say that there is nothing.
+    await appendFile(join(place.clone, "holdfast.config.yaml"), 'gate: "unclosed\n');
+    const broken = await run(["trust", "--yes"]);
+    expect([broken.status, broken.stdout], broken.stderr).toEqual([2, ""]);
+    expect(broken.stderr).toContain("[CONFIG_INVALID]");
   });
 
   test("trust prints how many lines of a file are hidden, and --show prints all of them", async () => {

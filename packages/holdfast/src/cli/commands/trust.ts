@@ -54,6 +54,8 @@ export async function run(shell: Shell, input: TrustInput): Promise<Exit> {
 }
 
 async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
+  // Of a file that cannot be read, no setting is known: an empty list would be wrong.
+  await shell.consent.stated();
   const found = await shell.consent.items(await itemsOfRun(shell, input.operand(0)));
   const waiting = found.filter(({ trusted }) => !trusted).map(({ item }) => item);
   const digest = await shell.consent.trustValue(found.map(({ item }) => item));
