@@ -515,7 +515,7 @@ test.each([
   expect(await toy.go(workflow, { listen })).toMatchObject({ kind: "done" });
   expect(calls).toBe(2);
   expect((await toy.store.latest(ID))?.planes.position.budget.spent).toMatchObject(row.spent);
-  expect(notes.some((text) => /cut off/.test(text))).toBe(true);
+  expect(notes.some((text) => /interrupted step/.test(text))).toBe(true);
 });
 
 test("a call that died before its agent's record grew is unknown, not zero", async () => {

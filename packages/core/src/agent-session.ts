@@ -179,8 +179,8 @@ async function countLost(
   };
   await runSession.append({ kind: "step.lost", body });
   const text = isUnknown
-    ? `What ${agent.name} had taken when ${call.name} was cut off is unknown${heldText(held)}`
-    : `${agent.name} had taken ${tokens} tokens when ${call.name} was cut off; they are counted`;
+    ? `The token usage of ${agent.name} in the interrupted step ${call.name} is unknown${heldText(held)}`
+    : `${agent.name} used ${tokens} tokens in the interrupted step ${call.name}; they count as spent`;
   runSession.emit({ kind: "note", text });
 }
 

@@ -48,7 +48,7 @@ function auditObject(cursor: Cursor): string | null {
     cursor.path.push(key);
     if (seen.has(key)) {
       cursor.at = start;
-      return "a key stands twice, and the two may say different things";
+      return "a key occurs twice, possibly with different values";
     }
     const bad = key === PROTO_KEY ? PROTO_REFUSED : illFormed(key);
     if (bad !== null) return bad;
@@ -101,7 +101,7 @@ function auditScalar(cursor: Cursor): string | null {
 }
 
 function illFormed(text: string): string | null {
-  return text.isWellFormed() ? null : "a text holds half of a surrogate pair, which UTF-8 cannot carry";
+  return text.isWellFormed() ? null : "a text holds half of a surrogate pair, which UTF-8 cannot encode";
 }
 
 /** From its opening quote to behind its closing one. */

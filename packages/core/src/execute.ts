@@ -221,7 +221,7 @@ async function endedOutcome(adapters: Adapters, summary: RunSummary): Promise<Ru
   throw new HoldfastError({
     code: "RUN_FAILED",
     message: `Run ${id} ended at ${state.at}: ${state.reason}`,
-    hint: `Choose where to begin again: \`holdfast resume ${id}@SEQUENCE --force\`.`,
+    hint: `Choose a checkpoint to restart from: \`holdfast resume ${id}@SEQUENCE --force\`.`,
     data: { run: id, reason: state.reason },
   });
 }
@@ -468,7 +468,7 @@ async function keepSideWorktree(runSession: RunSession, lease: Lease, lost: Hold
     const sideWorktree = await saveSideWorktree(runSession, lease, lost);
     return withOrphan(
       lost,
-      `What this process had done is kept as ${sideWorktree}; \`holdfast fork ${sideWorktree}\` takes it up.`,
+      `What this process had done is kept as ${sideWorktree}; \`holdfast fork ${sideWorktree}\` continues it.`,
       sideWorktree,
     );
   } catch (error) {

@@ -242,13 +242,13 @@ function headMoved(params: {
 }): readonly Finding[] {
   const { files, tip, since, stepWrites } = params;
   if (tip === files.head || tip === null || stepWrites || since.commits.has(tip)) return [];
-  const summary = `${shortName(files.branch)} stands at ${tip}, and the run left it at ${files.head ?? "no commit"}`;
+  const summary = `${shortName(files.branch)} is at ${tip}, and the run left it at ${files.head ?? "no commit"}`;
   return [{ kind: "head_moved", summary, expected: files.head, actual: tip }];
 }
 
 function branchSwitched(files: FilesPlane, look: PreviewSnapshot): readonly Finding[] {
   if (files.branch === null || look.branch === files.branch) return [];
-  const summary = `The worktree stands on ${shortName(look.branch)} instead of ${shortName(files.branch)} (\`git -C ${look.worktree} switch ${shortName(files.branch)}\` brings it back)`;
+  const summary = `The worktree is on ${shortName(look.branch)} instead of ${shortName(files.branch)} (\`git -C ${look.worktree} switch ${shortName(files.branch)}\` brings it back)`;
   return [{ kind: "branch_switched", summary, expected: files.branch, actual: look.branch }];
 }
 
@@ -381,7 +381,7 @@ async function observeOwn(params: {
   if (await reaches(branch, commit, head)) return [];
   const added = relied.pushed !== null && (await reaches(branch, relied.pushed, commit));
   const what = added ? "has commits on top of ours" : "was replaced, or never was ours";
-  const summary = `${own} on the remote ${what}: it stands at ${commit}`;
+  const summary = `${own} on the remote ${what}: it is at ${commit}`;
   return [{ kind: "branch_diverged", summary, expected: { head, pushed: relied.pushed }, actual: { commit } }];
 }
 
@@ -422,7 +422,7 @@ async function observeLocalBase(
 const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 function remoteUnreachable(reason: string): Finding {
-  const summary = `The remote does not say where the branch stands: ${reason}`;
+  const summary = `The remote does not report where the branch is: ${reason}`;
   return { kind: "remote_unreachable", summary, expected: null, actual: reason };
 }
 

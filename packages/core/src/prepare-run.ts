@@ -159,7 +159,7 @@ function checkDefinition<S extends object>(
     code: "WORKFLOW_CHANGED",
     message: known
       ? `Workflow ${shape.name} is not any more what run ${run} began with`
-      : `Run ${run} stands in stage ${position.stage}, which workflow ${shape.name} does not have any more`,
+      : `Run ${run} is in stage ${position.stage}, which workflow ${shape.name} does not have any more`,
     hint: "Resume it with the version that it began with, or start a new run.",
     retry: "ask",
     data: { run, was: position.definition, is: definition },

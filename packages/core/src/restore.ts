@@ -75,7 +75,7 @@ function rejectConversation(target: Checkpoint, newest: Checkpoint | undefined):
   throw new HoldfastError({
     code: "RESTORE_REFUSED",
     message: `Restoring only the conversation of ${target.id} would change nothing: ${why}`,
-    hint: `Restore the whole checkpoint, and the call is made again: holdfast restore ${target.id}`,
+    hint: `To repeat the call, restore the whole checkpoint: holdfast restore ${target.id}`,
   });
 }
 
@@ -213,7 +213,7 @@ async function report(params: {
   log.report(
     "resume",
     "done",
-    movesPosition(plan) ? await describePosition(adapters, saved) : "the run stands where it stood",
+    movesPosition(plan) ? await describePosition(adapters, saved) : "the run stays where it is",
   );
   return { undo, checkpoint, written, removed, steps: log.steps() };
 }
@@ -431,7 +431,7 @@ async function takeBack({ adapters, saver, lease, workspace, undo, changes }: Ta
     const scope = paths.some((path) => path.startsWith('"')) ? {} : { paths };
     await workspace.applyRestore(await workspace.planRestore({ from, to, ...scope }));
   }
-  const text = `The restore was taken back; the files are those of ${undo.id}`;
+  const text = `The restore was reverted; the files are those of ${undo.id}`;
   await adapters.store.commit({
     lease,
     entries: [

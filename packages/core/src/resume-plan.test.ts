@@ -337,6 +337,6 @@ describe("resume plan", () => {
       files_changed: "accept",
     });
     expect(() => parseAnswers(["issue_body"])).toThrow('"issue_body" is not a finding');
-    expect(() => parseAnswers(["issue_closed=put_back"])).toThrow("is no answer");
+    expect(() => parseAnswers(["issue_closed=put_back"])).toThrow("is not an answer");
   });
 });

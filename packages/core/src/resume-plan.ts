@@ -118,15 +118,15 @@ export function planResume(params: {
     // A user who names a checkpoint wants to go back to it: "done" would silently leave the run as it is.
     if (from.kind === "chosen") {
       const at = `${run}@${from.sequence}`;
-      const why = `Run ${run} is done since ${state.at}, and is not taken back to checkpoint ${from.sequence} unasked`;
-      const hint = `Try another way from there in a run of its own: \`holdfast fork ${at}\`; or take this one up again: \`holdfast resume ${at} --force\`.`;
+      const why = `Run ${run} is done since ${state.at}, and goes back to checkpoint ${from.sequence} only with --force`;
+      const hint = `To try another way from there, start a new run: \`holdfast fork ${at}\`. To continue this run: \`holdfast resume ${at} --force\`.`;
       return { kind: "refuse", judgements: [], why, hint };
     }
     return { kind: "done", judgements: [], actions: [], why: `Run ${run} is done since ${state.at}` };
   }
   if (isFailedOrAborted(state) && !reopens) {
     const why = `Run ${run} ended at ${state.at}: ${state.reason}`;
-    const hint = `Choose where to begin again: \`holdfast resume ${run}@SEQUENCE --force\`.`;
+    const hint = `Choose a checkpoint to restart from: \`holdfast resume ${run}@SEQUENCE --force\`.`;
     return { kind: "refuse", judgements: [], why, hint };
   }
   const judgements = markMoot(inOrder(params.findings).map((finding) => judge(finding, params)));
@@ -299,7 +299,7 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   issue_missing: (finding) => [remember(finding, "The run continues with the saved text of the issue.")],
   issue_mismatch: () => [],
   base_moved: (finding) => [
-    remember(finding, "The run continues on its old base; it rebases when the pull request needs it."),
+    remember(finding, "The run continues on its old base. It rebases only if its pull request needs that."),
   ],
   head_moved: () => [takeFiles("The run continues on top of the current commits.")],
   branch_missing: (finding) => recreateBranch(finding),
@@ -313,7 +313,7 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   ],
   remote_branch_missing: (finding) => [remember(finding, "The run pushes the branch again when it needs it.")],
   worktree_missing: () => [
-    { kind: "recreate_worktree", why: "The worktree is made again with the files of the newest checkpoint." },
+    { kind: "recreate_worktree", why: "The worktree is created again with the files of the newest checkpoint." },
   ],
   worktree_moved: () => [takeFiles("The run continues in the moved worktree.")],
   pull_request_merged: ({ actual }) =>
@@ -347,7 +347,7 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
     continueAnyway("The run continues without knowing whether the issue or the pull request changed."),
   ],
   remote_unreachable: () => [
-    continueAnyway("The remote is asked again before a push, which carries what it expects there."),
+    continueAnyway("The remote is queried again before a push, which checks what it expects there."),
   ],
 };
 
@@ -370,7 +370,7 @@ function continueAnyway(why: string): ResumeAction {
 function recreateBranch({ expected }: Finding): readonly ResumeAction[] {
   const [branch, commit] = [field(expected, "branch"), field(expected, "head")];
   if (typeof branch !== "string" || typeof commit !== "string") return [];
-  return [{ kind: "recreate_branch", branch, commit, why: `The branch is made again where it stood, at ${commit}.` }];
+  return [{ kind: "recreate_branch", branch, commit, why: `The branch is created again at ${commit}.` }];
 }
 
 function keepTips({ expected, actual }: Finding, why: string): readonly ResumeAction[] {
@@ -444,8 +444,8 @@ function unknownKind(name: string): HoldfastError {
 }
 
 function unknownAnswer(kind: FindingKind, said: string): HoldfastError {
-  const hint = kind === "files_changed" ? "Say files_changed or files_changed=put_back." : `Say ${kind} alone.`;
-  return new HoldfastError({ code: "USAGE", message: `"${said}" is no answer to ${kind}`, hint });
+  const hint = kind === "files_changed" ? "Use files_changed or files_changed=put_back." : `Use ${kind} alone.`;
+  return new HoldfastError({ code: "USAGE", message: `"${said}" is not an answer to ${kind}`, hint });
 }
 
 /** The planes after the current world is accepted: the next resume compares with these. */

@@ -294,7 +294,7 @@ function tagProblem(name: string): string | null {
   if (!TAG.test(name)) return "it holds characters that a tag may not have, or is too long";
   if (/^[0-9]+$/.test(name)) return "digits alone name a sequence";
   if (name.toLowerCase() === "latest") return "latest names the newest checkpoint";
-  if (name.includes("..") || /\.lock$/i.test(name)) return "git could not carry that name";
+  if (name.includes("..") || /\.lock$/i.test(name)) return "git does not accept that name";
   return null;
 }
 

@@ -346,7 +346,7 @@ class Target {
     const isOurs = this.#effects.some(({ effect }) => mentionsKey(found.body, effect.key));
     if (isOurs) return { kind: "there" };
     return refusal(
-      `pull request #${number} does not carry this run's marker: another user opened it, or edited its text`,
+      `pull request #${number} does not contain this run's marker: another user opened it, or edited its text`,
       BY_HAND,
     );
   }
@@ -359,7 +359,7 @@ class Target {
     if (found.kind === "unknown")
       throw new HoldfastError({
         code: "FORGE_FAILED",
-        message: `${recipe.remote} does not say where ${branch} stands: ${found.reason}`,
+        message: `${recipe.remote} does not report where ${branch} is: ${found.reason}`,
         hint: "Run the command again when the remote answers. It asks before it acts.",
         retry: "later",
       });

@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { MIN_GIT_VERSION, isGitTooOld } from "./git-command.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { MIN_GIT_VERSION, createGit, isGitTooOld } from "./git-command.ts";
 
 test.each([
   ["git version 2.37.7", true],
@@ -11,4 +11,14 @@ test.each([
   ["git, a custom build", false],
 ])("%s: too old is %s", (version, old) => {
   expect(isGitTooOld(version)).toBe(old);
+});
+
+test("a git that is missing is reported in plain words", async () => {
+  vi.stubEnv("PATH", "/nonexistent");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  await expect(createGit({}).line({ args: ["status"] })).rejects.toMatchObject({
+    code: "GIT_MISSING",
+    message: "git is not installed, or not on PATH",
+    hint: `Install git ${MIN_GIT_VERSION} or newer and make sure that it is on PATH.`,
+  });
 });

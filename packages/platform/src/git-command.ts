@@ -3,7 +3,14 @@
 import { existsSync } from "node:fs";
 import { devNull } from "node:os";
 import { HoldfastError, workspaceMissing } from "./error.ts";
-import { type ProcessExit, type ProcessResult, type RunningProcess, runProcess, startProcess } from "./subprocess.ts";
+import {
+  type ProcessExit,
+  type ProcessResult,
+  type RunningProcess,
+  findProgram,
+  runProcess,
+  startProcess,
+} from "./subprocess.ts";
 
 /** Runs git in one place with all configured programs disabled. See SAFE_GIT_ARGS for the reason. */
 export function createGit(location: GitLocation): Git {
@@ -100,7 +107,10 @@ export function gitError(args: readonly string[], exit: ProcessExit): HoldfastEr
     }
     return new HoldfastError({
       code: "GIT_MISSING",
-      message: `git could not be started: ${exit.stderr}`,
+      message:
+        findProgram("git") === undefined
+          ? "git is not installed, or not on PATH"
+          : `git could not be started: ${exit.stderr}`,
       hint: `Install git ${MIN_GIT_VERSION} or newer and make sure that it is on PATH.`,
       cause: exit.cause,
     });

@@ -86,7 +86,7 @@ export async function requireForge({ adapters }: HasParts, context: AnyStageCont
  * ids.
  */
 export async function stageTime(context: AnyStageContext): Promise<string> {
-  return await context.step("time", () => new Date(context.now()).toISOString(), { title: "reading the clock" });
+  return await context.step("time", () => new Date(context.now()).toISOString(), { title: "recording the time" });
 }
 
 /** The commit of the branch at the beginning of this stage attempt. */

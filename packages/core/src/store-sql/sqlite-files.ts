@@ -152,7 +152,7 @@ export function noStore(layout: Layout): HoldfastError {
   return new HoldfastError({
     code: "STORE_ABSENT",
     message: `There is no store in ${layout.directory}`,
-    hint: "Check the path; a store is made by the first command that saves something.",
+    hint: "Check the path; the first command that saves something creates a store.",
     data: { location: layout.directory },
   });
 }

@@ -189,7 +189,7 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
         return [`Allow more: ${program} resume ${id} --${status.raise} N${flags.always}`, ...takeLines(status)];
       return [
         `What happened: ${program} events ${id}`,
-        `Restart from a checkpoint: ${program} resume ${id}@N --force${flags.always}`,
+        `Restart from its last checkpoint: ${program} resume ${id}@latest --force${flags.always}`,
         ...takeLines(status),
       ];
     case "waiting": {

@@ -167,6 +167,7 @@ describe("live", () => {
       expect(last(started("agent", "the agent implements"), edit)).toBe("I read it");
       expect(last(started("agent", "the agent implements"), edit, started("build"))).toBe("build");
       expect(last(edit, started("node:a#1/request"))).toBe("I read it");
+      expect(last(edit, { ...base, kind: "note", text: "a notice" })).toBe("I read it");
     });
 
     test("earlier finished steps are listed, except the many steps of a graph's nodes", () => {

@@ -159,7 +159,6 @@ export function reduceEvent(picture: LiveState, event: ProgressEvent): LiveState
     case "checkpoint":
       return { ...now, checkpoint: event.checkpoint.sequence };
     case "budget":
-    case "note":
       return { ...now, last: event.text };
     case "graph_moved":
       return { ...now, last: event.events.map(graphMoveText).join(", ") };
@@ -170,6 +169,8 @@ export function reduceEvent(picture: LiveState, event: ProgressEvent): LiveState
     case "step_finished":
     case "effect":
     case "findings":
+    case "note":
+      // A note has its own line in the log and does not describe the current step.
       return now;
   }
 }

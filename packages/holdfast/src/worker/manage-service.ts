@@ -59,13 +59,20 @@ function readInstalled({ path }: ServicePlan): string | null {
  * Why systemctl or launchctl cannot be called here; null: they can. With another HOME than the user's own, the user's
  * service manager does not read the file.
  */
-export function cannotManage({ kind }: ServicePlan, env: Env): string | null {
-  const program = kind === "systemd" ? "systemctl" : "launchctl";
+export function cannotManage(plan: ServicePlan, env: Env): string | null {
+  const { kind } = plan;
+  const missing = missingManager(plan, env);
+  if (missing !== null) return `${missing} is not installed`;
   if (homeOf(env) !== userInfo().homedir) return "HOME is not your home directory";
-  if (findProgram(program, env["PATH"] ?? "") === undefined) return `${program} is not installed`;
   if (kind === "systemd" && (env["XDG_RUNTIME_DIR"] ?? "") === "" && (env["DBUS_SESSION_BUS_ADDRESS"] ?? "") === "")
     return "there is no session of a systemd user manager";
   return null;
+}
+
+/** The program of the service manager that is not installed; null: it is. Without it nothing starts the service. */
+export function missingManager({ kind }: ServicePlan, env: Env): string | null {
+  const program = kind === "systemd" ? "systemctl" : "launchctl";
+  return findProgram(program, env["PATH"] ?? "") === undefined ? program : null;
 }
 
 /** Whether the worker starts after each login or boot; null: that cannot be determined here. */

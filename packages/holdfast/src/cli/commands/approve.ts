@@ -60,7 +60,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     json: () => ({ run: runJson(answered), question, answer, by }),
     text: (page) => indented(`${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${question.question}`, page),
   });
-  shell.notify(`Continue with: ${shell.talk.program} resume ${id}`);
+  const next = answer === "stop" ? "The run ends when you resume it:" : "Continue with:";
+  shell.notify(`${next} ${shell.talk.program} resume ${id}`);
   return "done";
 }
 

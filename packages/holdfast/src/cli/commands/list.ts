@@ -7,7 +7,14 @@ import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
 import type { Page } from "../output/page.ts";
-import { type ListedRun, checkpointsText, moreText, runsText, unfinishedRestoreText } from "../output/run-text.ts";
+import {
+  type ListedRun,
+  checkpointsText,
+  moreText,
+  noRuns,
+  runsText,
+  unfinishedRestoreText,
+} from "../output/run-text.ts";
 import { parseLimit } from "../parse-arguments.ts";
 import { runJson } from "../run-json.ts";
 
@@ -127,10 +134,6 @@ async function listCheckpoints(
     shell.notify(noCheckpoints(run.id, trigger !== undefined || stage !== undefined, shell.talk.program));
   if (found.length > checkpoints.length) shell.notify(moreText("checkpoint", checkpoints.length));
   return "done";
-}
-
-function noRuns(program: string): string {
-  return `No runs yet. Start one:\n  ${program} run --task "Fix the login"\nOr save a checkpoint of your own work:\n  ${program} checkpoint --name "first"`;
 }
 
 function noCheckpoints(run: string, filtered: boolean, program: string): string {

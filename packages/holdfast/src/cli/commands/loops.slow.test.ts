@@ -294,7 +294,7 @@ describe("ralph", () => {
     const back = await place.run("resume", `${run}@3`);
     expect([back.status, back.stderr]).toEqual([
       4,
-      expect.stringMatching(/is done since .* not taken back to checkpoint 3/),
+      expect.stringMatching(/is done since .* checkpoint 3 only with --force/),
     ]);
     expect(back.stderr).toContain(`holdfast fork ${run}@3`);
     expect(back.stderr).toContain(`holdfast resume ${run}@3 --force`);

@@ -152,7 +152,7 @@ function last(lines: readonly string[], limit: number | undefined): readonly str
 }
 
 function header(file: Pick<AgentLogFile, "stageAttempt" | "step">, page: Shell["page"]): string {
-  return `${paint(page, "bold", `── ${escapeText(file.step)} (stage attempt ${file.stageAttempt})`)}\n`;
+  return `${paint(page, "bold", `── ${escapeText(file.step)} (stage ${file.stageAttempt} of the run)`)}\n`;
 }
 
 function lineText(shell: Shell, line: string): string {

@@ -240,6 +240,6 @@ async function newestUnfinished(holdfast: Holdfast): Promise<string> {
   throw new HoldfastError({
     code: "NOTHING_TO_RESUME",
     message: "No run can be continued",
-    hint: "Start one with `holdfast run ISSUE`; `holdfast list` shows ended runs.",
+    hint: "Start one with `holdfast run`; `holdfast list` shows ended runs.",
   });
 }

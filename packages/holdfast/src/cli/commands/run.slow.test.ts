@@ -82,8 +82,8 @@ describe("work", () => {
       expect(again.stdout).toContain("Done issue-1");
       expect(await place.run("run", "1", "--resume", "--agent", agent)).toMatchObject({ status: 0 });
       expect(await place.run("resume")).toMatchObject({ status: 3 });
-      expect((await place.run("output", "1")).stdout).toContain("── agent (stage attempt 2)");
-      expect((await place.run("output", "1", "--step", "ag")).stdout).toContain("── agent (stage attempt 2)");
+      expect((await place.run("output", "1")).stdout).toContain("── agent (stage 2 of the run)");
+      expect((await place.run("output", "1", "--step", "ag")).stdout).toContain("── agent (stage 2 of the run)");
       expect(await place.run("output", "1", "--step", "agnt")).toEqual({
         status: 2,
         stdout: "",
@@ -91,7 +91,7 @@ describe("work", () => {
       });
       // The run of this worktree has only manual checkpoints, and no agent.
       expect(await place.run("checkpoint", "--run", "mine")).toMatchObject({ status: 0 });
-      expect((await place.run("output", "--follow")).stdout).toContain("── agent (stage attempt 2)");
+      expect((await place.run("output", "--follow")).stdout).toContain("── agent (stage 2 of the run)");
       expect(await place.run("output", "mine", "--follow")).toMatchObject({
         stdout: "",
         stderr: expect.stringContaining("No agent was called in mine."),

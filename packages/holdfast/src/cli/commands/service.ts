@@ -11,6 +11,7 @@ import {
   installedFile,
   isServiceEnabled,
   isTemporaryInstallation,
+  missingManager,
   planOwnService,
   removeService,
   workerEnvPath,
@@ -94,6 +95,7 @@ async function install(shell: Shell, state: WorkerState, dryRun: boolean): Promi
     shell.notify(`Nothing was written. The file would be ${escapeText(file)}`);
     return "done";
   }
+  const missing = missingManager(plan, shell.env);
   // The list first: a worker that starts finds the repository.
   const added = state.add(repository);
   const done = await installService(plan, { env: shell.env, isRunning: state.worker() !== null });
@@ -106,15 +108,22 @@ async function install(shell: Shell, state: WorkerState, dryRun: boolean): Promi
         done.enabled
           ? "The service is enabled and runs."
           : `The service was not started: ${escapeText(done.problem ?? "")}`,
-      ].join("\n") + (done.enabled ? "\n" : `\nStart it with:\n${commandLines(commands)}`),
+      ].join("\n") + (done.enabled || missing !== null ? "\n" : `\nStart it with:\n${commandLines(commands)}`),
   });
   if (isTemporaryInstallation())
     shell.notify("This Holdfast is in the cache of npx, which npm may delete: npm install --global holdfast");
-  if (hasLinger(plan) === false)
-    shell.notify(
-      `It starts when you log in. To start it at boot: loginctl enable-linger ${quoteWord(userInfo().username)}`,
-    );
+  noteStart(shell, plan);
   return "done";
+}
+
+/** When the service starts, or what to do where nothing starts it. */
+function noteStart(shell: Shell, plan: ServicePlan): void {
+  if (missingManager(plan, shell.env) !== null)
+    return shell.notify(`Without a service manager, run the worker yourself: ${shell.talk.program} worker`);
+  if (hasLinger(plan) !== false) return;
+  shell.notify(
+    `It starts when you log in. To start it at boot: loginctl enable-linger ${quoteWord(userInfo().username)}`,
+  );
 }
 
 function commandLines(commands: readonly CommandWords[]): string {
@@ -152,8 +161,8 @@ async function remove(shell: Shell, state: WorkerState): Promise<Exit> {
     text: () => {
       if (problem !== null) return `Nothing was removed: ${escapeText(problem)}\n`;
       if (!removed && repositories.length === 0) return "No service is installed.\n";
-      const unmanaged = cannotManage(plan, shell.env);
-      const stop = removed && unmanaged !== null ? `If it runs, stop it with:\n${commandLines(plan.disable)}` : "";
+      const mayRun = cannotManage(plan, shell.env) !== null && missingManager(plan, shell.env) === null;
+      const stop = removed && mayRun ? `If it runs, stop it with:\n${commandLines(plan.disable)}` : "";
       return `${removed ? `Removed ${escapeText(plan.path)}\n` : ""}The worker looks after no repository any more. Runs stay as they are.\n${stop}`;
     },
   });
@@ -184,6 +193,7 @@ async function showStatus(shell: Shell, state: WorkerState): Promise<Exit> {
   }));
   const worker = state.worker();
   const linger = hasLinger(plan);
+  const missing = installed === "absent" ? null : missingManager(plan, shell.env);
   const secrets = workerEnvPath(shell.env);
   shell.print({
     json: () => ({
@@ -199,7 +209,7 @@ async function showStatus(shell: Shell, state: WorkerState): Promise<Exit> {
     }),
     text: (page) =>
       [
-        `Service: ${INSTALLED[installed]}${enabled === null ? "" : enabled ? ", enabled" : ", not enabled"}\n`,
+        `Service: ${INSTALLED[installed]}${missing === null ? "" : `, but ${missing} is not installed`}${enabled === null ? "" : enabled ? ", enabled" : ", not enabled"}\n`,
         `Worker:  ${worker === null ? "not running" : `running (pid ${worker})`}\n`,
         ...(installed === "absent" ? [] : [`File:    ${escapeText(plan.path)}\n`]),
         `Secrets: ${escapeText(secrets)}${existsSync(secrets) ? "" : " (no such file)"}\n`,
@@ -208,10 +218,7 @@ async function showStatus(shell: Shell, state: WorkerState): Promise<Exit> {
       ].join(""),
   });
   if (installed !== "current") shell.notify(`Install it: ${shell.talk.program} service install`);
-  else if (linger === false)
-    shell.notify(
-      `It starts when you log in. To start it at boot: loginctl enable-linger ${quoteWord(userInfo().username)}`,
-    );
+  else noteStart(shell, plan);
   return "done";
 }
 

@@ -466,7 +466,7 @@ function agentLine({ agents }: Found, { agent }: SetupPlan): string {
 
 function forgeLine({ forge }: Found, plan: SetupPlan): string {
   if (plan.forge === "none") return "none, as you chose: no issues and no pull requests";
-  if (forge === null) return "none detected from the remote: no issues and no pull requests";
+  if (forge === null) return "none detected: no issues and no pull requests";
   if (forge.fix !== null) return `${forge.name}, ${forge.location}: no login. ${forge.fix}`;
   return `${forge.name}, ${forge.location}${forge.login === null ? "" : `, through ${forge.login}`}`;
 }

@@ -12,6 +12,7 @@ import { findRun } from "../operands.ts";
 import { countsText } from "../output/graph-text.ts";
 import type { Page } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
+import { noRuns } from "../output/run-text.ts";
 import { compactStatusText, nextText, startingText, statusText, statusesText } from "../output/status-text.ts";
 import { escapeText, truncate } from "../output/text.ts";
 import { findStarting } from "../run-holder.ts";
@@ -136,8 +137,9 @@ async function showAll(shell: Shell, holdfast: Holdfast | undefined): Promise<Ex
     for (const one of starting) shell.notify(`Stop it: ${shell.talk.program} stop ${stopName(one)}`);
   } else if (only === undefined) {
     const ended = (await holdfast?.listRuns())?.length ?? 0;
-    const none = ended === 0 ? "There are no runs yet" : `No unfinished runs; ${countText(ended, "run")} ended`;
-    shell.notify(`${none}: ${shell.talk.program} ${ended === 0 ? "run ISSUE" : "list"}`);
+    const { program } = shell.talk;
+    const done = `No unfinished runs; ${countText(ended, "run")} ended: ${program} list`;
+    shell.notify(ended === 0 ? noRuns(program) : done);
   }
   return "done";
 }

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import type { RunStatus } from "@holdfast/core/status";
+import { findProgram } from "@holdfast/platform/subprocess";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { openHoldfast } from "../../open.ts";
 import type { RunDetails } from "../../run-status.ts";
@@ -194,6 +195,20 @@ test("a run that SIGTERM ended continues once, also after a kill of the worker; 
     status: 0,
     stdout: expect.stringContaining(`The worker looks after ${gone}, with the store ${store}\n`),
   });
+  // Without a service manager nothing would start the service.
+  const programs = `${gone}-programs`;
+  await mkdir(programs);
+  await symlink(findProgram("git") ?? expect.fail("no git"), join(programs, "git"));
+  for (const action of ["install", "status", "remove"]) {
+    const unmanaged = { cwd: gone, env: { ...env, PATH: programs } };
+    const shown = await place.holdfast.run(["service", action], unmanaged);
+    expect(shown.status).toBe(0);
+    expect(shown.stdout + shown.stderr).not.toMatch(/ctl --user|ctl enable-linger|launchctl \w+ gui/);
+    if (action === "remove") continue;
+    expect(shown.stdout).toMatch(/(systemctl|launchctl) is not installed\n/);
+    expect(shown.stderr).toMatch(/run the worker yourself: \S+ worker\n/);
+  }
+  expect(await run(`service install --cwd ${gone} --store ${store}`)).toMatchObject({ status: 0 });
   await rm(gone, { recursive: true });
   expect(await run("worker --once")).toMatchObject({
     status: 0,

@@ -17,6 +17,11 @@ export const RUN_COLUMN = { title: "RUN", shrinkTo: 16, keep: READABLE_ID, last:
 /** With room for "@999". */
 export const CHECKPOINT_COLUMN = { ...RUN_COLUMN, title: "CHECKPOINT", keep: READABLE_ID + 4 } as const;
 
+/** The first steps in a repository without runs. */
+export function noRuns(program: string): string {
+  return `No runs yet. Start one:\n  ${program} run --task "Fix the login"\nOr save a checkpoint of your own work:\n  ${program} checkpoint --name "first"`;
+}
+
 export function runsText(runs: readonly ListedRun[], page: Page): string {
   const columns = [
     RUN_COLUMN,

@@ -185,7 +185,7 @@ describe("view", () => {
       issue-42  failed
       Review scores showed no improvement for 4 consecutive failures.
       > What happened: holdfast events issue-42
-      Restart from a checkpoint: holdfast resume issue-42@N --force
+      Restart from its last checkpoint: holdfast resume issue-42@latest --force
 
       issue-42  failed: limit reached
       20 iterations.
@@ -193,7 +193,7 @@ describe("view", () => {
 
       issue-42  aborted
       aborted by eva.
-      > Restart from a checkpoint: holdfast resume issue-42@N --force
+      > Restart from its last checkpoint: holdfast resume issue-42@latest --force
 
       issue-42  saved
       Saved by hand: no workflow executes it.

@@ -149,9 +149,9 @@ export function nextText({ run, status, budget, raise }: RunDetails, { program }
       return `Continue with: ${resume}`;
     case "failed":
       if (raise !== null) return `Allow more: ${resume} --${raise} N`;
-      return `What happened: ${program} events ${run.id}\nRestart from a checkpoint: ${resume}@N --force`;
+      return `What happened: ${program} events ${run.id}\nRestart from its last checkpoint: ${resume}@latest --force`;
     case "aborted":
-      return `Restart from a checkpoint: ${resume}@N --force`;
+      return `Restart from its last checkpoint: ${resume}@latest --force`;
     case "saved":
       return `Its checkpoints: ${program} list ${run.id}`;
     case "done":
