@@ -5,7 +5,7 @@ import type { Effect } from "./effects.ts";
 import type { Forge, PullRequest } from "./forge.ts";
 import { acquireLease } from "./hold-lease.ts";
 import { listIgnoredWork } from "./ignored-work.ts";
-import { asRecord, flag, object, optional, parseJsonAs, text } from "./json.ts";
+import { asRecord, flag, nullable, object, optional, parseJsonAs, text } from "./json.ts";
 import { type RunSummary, isEnded } from "./run.ts";
 import { type Store, allCheckpoints } from "./store.ts";
 import type { InspectRun, RunRemains, SavedFiles, WorktreeCheck, Workspaces } from "./workspace.ts";
@@ -25,6 +25,41 @@ const ANY_REMOVED = "runs.removed";
 export async function readRunTombstone(store: Pick<Store, "getMeta">, run: string): Promise<RunTombstone | undefined> {
   const stored = await store.getMeta(tombstoneKey(run));
   return stored === undefined ? undefined : parseJsonAs(TOMBSTONE, stored);
+}
+
+/** A branch outside holdfast/ that a run created, and the commit at which it began; null: unknown. */
+interface CreatedBranch {
+  readonly branch: string;
+  readonly base: string | null;
+}
+
+const CREATED = nullable(object<CreatedBranch>({ branch: text, base: nullable(text) }));
+
+function createdKey(run: string): string {
+  return `run.branch.${run}`;
+}
+
+/**
+ * Call it before the run's worktree is created. It records that the run creates its branch, unless the branch is there already. A kill
+ * before the branch exists leaves the record without a branch. If another process then creates one, it has other commits, or nothing to
+ * lose; the record of one with other commits is dropped.
+ */
+export async function recordBranch(
+  { store, workspaces }: Pick<CoreAdapters, "store" | "workspaces">,
+  params: { readonly run: string; readonly branch: string; readonly base: string | null },
+): Promise<void> {
+  const { run, base } = params;
+  const branch = `refs/heads/${params.branch}`;
+  if (workspaces === null || branch === `refs/heads/holdfast/${run}`) return;
+  const tip = await workspaces.branchTip(branch);
+  const known = await readCreated(store, run);
+  const next = tip === null ? { branch, base } : known?.branch === branch && known.base === tip ? known : null;
+  if (next !== known) await store.setMeta(createdKey(run), JSON.stringify(next));
+}
+
+async function readCreated(store: Store, run: string): Promise<CreatedBranch | null> {
+  const stored = await store.getMeta(createdKey(run));
+  return stored === undefined ? null : (parseJsonAs(CREATED, stored) ?? null);
 }
 
 /** The store without the removed runs in its list: they are only tombstones. */
@@ -127,15 +162,20 @@ async function readFacts(store: Store, workspaces: Workspaces, run: string): Pro
     if (kind === "step.finished") for (const [id] of JSON.stringify(body).matchAll(COMMIT_ID)) made.add(id);
   }
   const saved: SavedFiles[] = [];
+  let hasBegun = false;
   const newest = await store.latest(run).catch(() => undefined);
   const isGone = (await workspaces.find(run)) === undefined;
   for await (const { id, sequence, entry } of allCheckpoints(store, run)) {
+    hasBegun = true;
     if (entry < released && !(isGone && sequence === newest?.sequence)) continue;
     const files = (await store.getCheckpoint({ run, sequence }).catch(() => undefined))?.planes.files ?? null;
     if (files !== null) saved.push({ id, tree: files.tree, head: files.head });
   }
   const { branch = null, head = null } = newest?.planes.files ?? {};
-  return { run, branch, head, made, saved };
+  // A run that was killed before its first checkpoint created the branch only if it is where the run was to begin.
+  const known = await readCreated(store, run);
+  const isOwn = known !== null && (hasBegun || (await workspaces.branchTip(known.branch)) === known.base);
+  return { run, branch, head, created: isOwn ? known.branch : null, made, saved };
 }
 
 const COMMIT_ID = /\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g;

@@ -74,7 +74,10 @@ async function planRemoval(
   if (content === null || (!content.exists && !content.isGone)) return null;
   const { path } = content;
   const nothing = { run: run.id, path, kept: null, ignored: [], unsaved: false };
-  if (content.isGone) return content.locked ? null : nothing;
+  if (content.isGone) {
+    const lost = whatIsLost({ content, files: { nested: [] }, ignored: [] }, null);
+    return content.locked ? null : { ...nothing, kept: force ? null : forceable(run.id, lost) };
+  }
   const workspace = await adapters.workspaces?.find(run.id);
   if (workspace === undefined) return { ...nothing, kept: UNWRITTEN };
   const facts = await readFacts(adapters, workspace, content);
@@ -99,6 +102,9 @@ interface WorktreeFacts {
   readonly files: PreviewSnapshot;
   readonly ignored: readonly string[];
 }
+
+/** What is in it that only it has. */
+type LossFacts = Omit<WorktreeFacts, "files"> & { readonly files: Pick<PreviewSnapshot, "nested"> };
 
 async function readFacts(
   adapters: CoreAdapters,
@@ -130,7 +136,7 @@ function forceable(run: string, why: string | null): string | null {
 }
 
 /** What no checkpoint holds; null: nothing, or only what `consented` has, which the user gives up by force. */
-function whatIsLost(facts: WorktreeFacts, consented: WorktreeFacts | null): string | null {
+function whatIsLost(facts: LossFacts, consented: LossFacts | null): string | null {
   const given = consented === null ? null : onlyHere(consented);
   const parts = Object.entries(onlyHere(facts)).flatMap(([what, items]) => {
     const lost = items.filter((item) => given?.[what]?.includes(item) !== true);
@@ -140,7 +146,7 @@ function whatIsLost(facts: WorktreeFacts, consented: WorktreeFacts | null): stri
 }
 
 /** What only this worktree has, and a restore does not bring back. */
-function onlyHere({ content, files, ignored }: WorktreeFacts): Readonly<Record<string, readonly string[]>> {
+function onlyHere({ content, files, ignored }: LossFacts): Readonly<Record<string, readonly string[]>> {
   const isRepository = (path: string): boolean => path.endsWith("/");
   const repositories = [...content.nested, ...files.nested.map(({ path }) => path), ...ignored.filter(isRepository)];
   return {

@@ -307,6 +307,8 @@ export interface InspectRun {
   readonly run: string;
   readonly branch: string | null;
   readonly head: string | null;
+  /** Full name of the branch outside holdfast/ that the run created. */
+  readonly created?: string | null;
   /** Commits that results of its steps name. With the run's trailer, the run made them: those of older checkpoints it replaced itself. */
   readonly made?: ReadonlySet<string>;
   /** Checkpoints whose uncommitted files nothing else may have, newest first. */

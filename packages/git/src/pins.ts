@@ -7,7 +7,7 @@
 //   refs/holdfast/<run>/kept/<id>          work that no checkpoint has; only the user removes it
 
 import { existsSync } from "node:fs";
-import { open, readFile, rm } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
 import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
@@ -24,7 +24,9 @@ import {
   syncCommit,
   syncRepository,
 } from "./objects.ts";
+import { openScratch } from "./private-index.ts";
 import { isRefAbsent, toRawPath } from "./ref-files.ts";
+import { takeLock } from "./replace-index.ts";
 import type { Repository } from "./repository.ts";
 import { type SnapshotObject, readSnapshotObject } from "./snapshot-object.ts";
 import { PIN, removeStaleLock, withStaleFileCleanup } from "./stale-files.ts";
@@ -240,10 +242,13 @@ export async function deleteRefs(
 ): Promise<void> {
   if (refs.length === 0) return;
   await withStaleFileCleanup(repository, { kind: "unpinning", refs }, async (env) => {
+    await using scratch = await openScratch(repository.home);
     const packed = await readPackedRefs(repository);
     const rest: string[] = [];
-    for (const ref of refs)
-      if (packed.has(ref) || !(await removeLoose(repository, ref, expected.get(ref)))) rest.push(ref);
+    for (const ref of refs) {
+      const loose = { ref, expected: expected.get(ref), scratch: scratch.folder };
+      if (packed.has(ref) || !(await removeLoose(repository, loose))) rest.push(ref);
+    }
     if (rest.length === 0) return;
     const commands = rest.map((ref) => `delete ${[ref, expected.get(ref) ?? ""].join(" ").trim()}\n`).join("");
     await repository.git.output({ args: ["update-ref", "--stdin"], input: Buffer.from(commands), env });
@@ -277,16 +282,15 @@ async function readPackedRefs(repository: Repository): Promise<ReadonlySet<strin
  * Deletes the ref under its own lock, as git does, but without locking packed-refs. A killed `git update-ref -d` leaves
  * packed-refs locked, and then the user's git cannot delete branches. Returns false if git has to do it.
  */
-async function removeLoose(repository: Repository, ref: string, expected: string | undefined): Promise<boolean> {
+async function removeLoose(
+  repository: Repository,
+  { ref, expected, scratch }: { readonly ref: string; readonly expected: string | undefined; readonly scratch: string },
+): Promise<boolean> {
   const path = join(repository.commonDir, ref);
   const lock = `${path}.lock`;
   if (!existsSync(path)) return false;
   await removeStaleLock(lock);
-  try {
-    await (await open(lock, "wx")).close();
-  } catch {
-    return false;
-  }
+  if (!(await takeLock(lock, scratch).catch(() => false))) return false;
   const isExpected = expected === undefined || (await readFile(path, "latin1").catch(() => "")).trim() === expected;
   if (isExpected) await rm(path, { force: true });
   await rm(lock, { force: true });

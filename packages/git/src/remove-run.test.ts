@@ -1,5 +1,9 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { RunLosses, Workspaces } from "@holdfast/core/workspace";
+import { processIdentity } from "@holdfast/platform/identity";
 import { type BranchScene, createBranchScene } from "@holdfast/test-support/git/repository";
 import { openGitWorkspaces } from "./workspaces.ts";
 
@@ -73,4 +77,47 @@ test("a merge and an empty commit have no change to compare: they are lost with 
   scene.tree.git("reset", "-q", "--hard", first);
   await save(3);
   expect(new Set((await losses()).pinned)).toEqual(new Set([empty, merge]));
+});
+
+test("commits that another branch has in another form count as merged: rebased one by one, or squashed into one", async () => {
+  const { user, tree } = scene;
+  await commit(1, "two\n");
+  tree.write("new.txt", "new\n");
+  const tip = await commit(2, "three\n");
+  const inUser = (...args: readonly string[]) => user.git("-c", "user.name=A", "-c", "user.email=a@localhost", ...args);
+  const base = scene.moveBase({ "b.txt": "moved\n" });
+  expect((await losses()).branch).toHaveLength(2);
+  inUser("merge", "-q", "--squash", tip);
+  inUser("commit", "-qm", "squashed");
+  expect((await losses()).branch).toEqual([]);
+  // Half of the changes is not all of them.
+  inUser("reset", "-q", "--hard", base);
+  inUser("cherry-pick", `${tip}~1`);
+  expect((await losses()).branch).toHaveLength(2);
+  inUser("cherry-pick", tip);
+  expect((await losses()).branch).toEqual([]);
+  // A commit after the squash is not in it.
+  const more = await commit(3, "four\n");
+  expect((await losses()).branch).toContain(more);
+});
+
+test("a branch outside holdfast/ is removed if the run created it; one that it found stays and is named", async () => {
+  const branch = "refs/heads/feature/x";
+  const { root } = await workspaces.create({ run: "other", branch: "feature/x" });
+  const inspect = async (created: string | null) =>
+    await workspaces.inspectRun({ run: "other", branch, head: first, created });
+  expect(await inspect(null)).toMatchObject({ branch: null, otherBranch: branch, losses: { branch: [] } });
+  scene.user.git("-C", root, "commit", "-q", "--allow-empty", "-m", "w");
+  const remains = await inspect(branch);
+  expect(remains).toMatchObject({
+    branch: { name: branch },
+    otherBranch: null,
+    losses: { branch: [remains.branch?.tip] },
+  });
+  // As a process that was killed while it deleted the branch leaves it.
+  const dead = { ...processIdentity(), pid: spawnSync("true").pid };
+  writeFileSync(join(scene.user.root, ".git", `${branch}.lock`), JSON.stringify({ holdfast: dead }));
+  await workspaces.removeRun({ run: "other", expected: remains });
+  expect(scene.user.git("for-each-ref", "refs/heads/feature")).toBe("");
+  expect(existsSync(root)).toBe(false);
 });

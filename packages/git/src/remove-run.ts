@@ -7,6 +7,7 @@ import { RUN_ID } from "@holdfast/core/run";
 import type { InspectRun, RunLosses, RunRemains, SavedFiles, WorktreeCheck } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readBranchTip } from "./branch-refs.ts";
+import { snapshotIdentity } from "./commits.ts";
 import { findMissingObjects, syncRepository } from "./objects.ts";
 import { quotePath } from "./paths.ts";
 import { deleteRefs, listRunRefs } from "./pins.ts";
@@ -26,17 +27,21 @@ export async function inspectRun(repository: Repository, params: InspectRun): Pr
   const record = await findWorktree(repository, run);
   const sides = sidesOf(worktrees, run);
   const refs = await listRunRefs(repository, run);
-  const name = `refs/heads/holdfast/${run}`;
+  const created = params.created ?? null;
+  const name = created ?? `refs/heads/holdfast/${run}`;
   // Without a worktree of its own, a run saves a checkout of the user, on a branch of the user.
-  const isOwn = record !== undefined || params.branch === name;
+  const isOwn = created !== null || record !== undefined || params.branch === name;
   const tip = isOwn ? await readBranchTip(repository, name) : null;
   const user = worktrees.find((worktree) => worktree.branch === name && worktree.run !== run);
   const removed = user === undefined ? tip : null;
   const others = othersThan(user === undefined ? name : null);
-  const branch = removed === null ? [] : await findUnreached(repository, [removed], others);
+  const unmerged = removed === null ? [] : await findUnreached(repository, [removed], others);
+  const branch =
+    removed !== null && (await isMergedElsewhere(repository, { name, tip: removed, unmerged })) ? [] : unmerged;
   const kept = removed === null ? others : [...others, removed];
-  const detached = record?.exists === true && record.branch === null ? record.head : null;
-  const other = record === undefined || params.branch === name ? null : params.branch;
+  const detached = record?.branch === null ? record.head : null;
+  const current = params.branch ?? record?.branch ?? null;
+  const other = record === undefined || current === name ? null : current;
   const reached = detached === null ? kept : [...kept, detached];
   const files = await findFiles(repository, record, sides);
   return {
@@ -75,7 +80,7 @@ export async function removeRun(
   const sides = sidesOf(await listWorktrees(repository), run);
   const found = await findFiles(repository, record, sides);
   refuseNewLosses(run, expected.losses, found);
-  const detached = record?.exists === true && record.branch === null ? record.head : null;
+  const detached = record?.branch === null ? record.head : null;
   if (detached !== null) {
     const { branch, losses } = expected;
     const known = [...othersThan(branch?.name ?? null), ...(branch === null ? [] : [branch.tip]), ...losses.detached];
@@ -190,6 +195,50 @@ async function findUnreached(
   if (commits.length === 0) return [];
   const args = ["rev-list", `--max-count=${max}`, ...commits, "--not", ...from];
   return (await repository.git.line({ args })).split("\n").filter((line) => line !== "");
+}
+
+/**
+ * True if one of the branches that are most likely the target has the changes of all these commits: each in a commit of its own, as after
+ * a rebase, or all in one, as after a squash. Changes are compared as `git cherry` does, without white space. No forge is asked.
+ */
+async function isMergedElsewhere(
+  repository: Repository,
+  { name, tip, unmerged }: { readonly name: string; readonly tip: string; readonly unmerged: readonly string[] },
+): Promise<boolean> {
+  if (unmerged.length === 0 || unmerged.length === MAX_NAMED) return false;
+  for (const target of await findTargets(repository, name, tip)) {
+    const copied = await findCopied(repository, [tip], target);
+    if (unmerged.every((commit) => copied.has(commit))) return true;
+    const squashed = await squash(repository, tip, target);
+    if (squashed !== null && (await findCopied(repository, [squashed], target)).has(squashed)) return true;
+  }
+  return false;
+}
+
+/** The checked-out commit, the default branches of remotes, and the branches that changed last; no branch of a run or copy of it. */
+async function findTargets(repository: Repository, name: string, tip: string): Promise<readonly string[]> {
+  const format = ["--sort=-committerdate", "--format=%(objectname) %(refname)"];
+  const listed = await repository.git.line({ args: ["for-each-ref", ...format, "refs/heads", "refs/remotes"] });
+  const others = listed.split("\n").flatMap((line) => {
+    const [commit = "", ref = ""] = line.split(" ");
+    const branch = ref.replace(/^refs\/remotes\/[^/]+\//, "refs/heads/");
+    return branch === name || branch.startsWith("refs/heads/holdfast/") ? [] : [{ commit, ref }];
+  });
+  const head = await repository.git.result({ args: ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"] });
+  const defaults = others.filter(({ ref }) => ref.startsWith("refs/remotes/") && ref.endsWith("/HEAD"));
+  const commits = [head.stdout.toString("latin1").trim(), ...[...defaults, ...others].map(({ commit }) => commit)];
+  return [...new Set(commits)].filter((commit) => commit !== "" && commit !== tip).slice(0, MAX_TARGETS);
+}
+
+const MAX_TARGETS = 8;
+
+/** One commit with all changes of `tip` since it left `target`. No ref names it; null: it cannot be made. */
+async function squash(repository: Repository, tip: string, target: string): Promise<string | null> {
+  const base = await repository.git.result({ args: ["merge-base", tip, target] });
+  if (base.code !== 0) return null;
+  const args = ["commit-tree", `${tip}^{tree}`, "-p", base.stdout.toString("latin1").trim(), "-m", "squash"];
+  const made = await repository.objects.result({ args, env: snapshotIdentity(0) });
+  return made.code === 0 ? made.stdout.toString("latin1").trim() : null;
 }
 
 /**

@@ -74,7 +74,8 @@ export function describeContent(record: WorktreeRecord, losses: WorktreeLosses):
   // Without its parent directory, the disk with the worktree may only be unplugged.
   const isGone = !exists && existsSync(dirname(path)) && !existsSync(path);
   const isForeign = !exists && fileKind(join(path, ".git")) === "file";
-  const detached = exists && branch === null ? head : null;
+  // Also of a worktree that is gone, or that was moved to where it is not found: its entry has the only copy of the commit.
+  const detached = branch === null ? head : null;
   return { path, exists, isGone, isForeign, unfinished, ignored, nested, staged, refs, detached, operation, locked };
 }
 

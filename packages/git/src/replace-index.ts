@@ -95,12 +95,9 @@ function ignoreAbsent(error: unknown): void {
  */
 async function withIndexLock(worktree: WorktreeContext, scratch: string, work: () => Promise<void>): Promise<void> {
   const lock = join(worktree.gitDir, "index.lock");
-  const draft = join(scratch, "index-lock");
-  await writeFile(draft, JSON.stringify({ holdfast: processIdentity() }));
-  for (let attempt = 1; !(await take(draft, lock)); attempt++) {
+  for (let attempt = 1; !(await takeLock(lock, scratch)); attempt++) {
     if (attempt > ATTEMPTS) throw indexLocked(worktree, lock);
-    if ((await holderOf(lock)) === "dead") await rm(lock, { force: true });
-    else await setTimeout(PAUSE_MS);
+    await setTimeout(PAUSE_MS);
   }
   try {
     await work();
@@ -111,6 +108,16 @@ async function withIndexLock(worktree: WorktreeContext, scratch: string, work: (
 
 const ATTEMPTS = 10;
 const PAUSE_MS = 100;
+
+/** Creates git's lock file with the name of this process in it, also in place of the lock of a Holdfast process that was killed. */
+export async function takeLock(lock: string, scratch: string): Promise<boolean> {
+  const draft = join(scratch, "lock");
+  await writeFile(draft, JSON.stringify({ holdfast: processIdentity() }));
+  if (await take(draft, lock)) return true;
+  if ((await holderOf(lock)) !== "dead") return false;
+  await rm(lock, { force: true });
+  return await take(draft, lock);
+}
 
 /** Creates the lock as a hard link, so that it never exists without its text. */
 async function take(draft: string, lock: string): Promise<boolean> {

@@ -8,6 +8,7 @@ import { type AcquiredLease, type SlotRequest, acquireLease, holdSlot } from "@h
 import { type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Budget } from "@holdfast/core/position";
 import { type ProgressListener, type RunOutcome, Stopped } from "@holdfast/core/progress";
+import { recordBranch } from "@holdfast/core/remove-run";
 import type { RestoreStep } from "@holdfast/core/restore";
 import { type ResumeCheck, applyResumeCheck, checkResume } from "@holdfast/core/resume";
 import type { Answers, ResumePlan } from "@holdfast/core/resume-plan";
@@ -109,6 +110,7 @@ const AS_IT_IS_NOW: Answers = {
 async function createWorktree(adapters: Adapters, plan: StartPlan): Promise<Workspace | undefined> {
   const { place, id } = plan;
   if (place === null || adapters.workspaces === null) return undefined;
+  await recordBranch(adapters, { run: id, branch: place.branch, base: place.base?.commit ?? null });
   return await adapters.workspaces.create({
     run: id,
     path: place.worktree,

@@ -57,6 +57,9 @@ test("an issue goes through every phase to a pull request, with one state label 
   const { root } = await bench.holdfast.formats.mirror({ run: bench.run, to: "crunch-yaml" });
   expect(root).toBe(join(bench.root, "clone/.git/holdfast/layouts"));
   expect(readdirSync(join(root, ".claude/crunch/1"))).toEqual(["checkpoints", "outputs"]);
-  await bench.holdfast.removeRun(await bench.holdfast.planRemoval(bench.run), { by: "tester", force: true });
+  const removal = await bench.holdfast.planRemoval(bench.run);
+  expect(removal.reasons).toEqual([expect.stringMatching(/^its branch has \d unmerged commits$/)]);
+  await bench.holdfast.removeRun(removal, { by: "tester", force: true });
   expect(readdirSync(join(root, ".claude"))).toEqual([]);
+  expect(await bench.git("clone", "for-each-ref", "--format=%(refname)", "refs/heads")).toBe("refs/heads/main");
 });

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -182,7 +182,12 @@ test("refuses what exists nowhere else, and keeps what is not the run's", async 
   expect((await journey.run("rm", "r", "detached", "--force", "--dry-run")).stdout).toMatch(/Would remove r:/);
   await journey.git("-C", detached, "checkout", "-q", "--detach");
   await commitIn(detached);
-  expect(await journey.fails(4, "rm", "detached")).toContain("the detached HEAD of its worktree has 1 unmerged commit");
+  const unmerged = "the detached HEAD of its worktree has 1 unmerged commit";
+  expect(await journey.fails(4, "rm", "detached")).toContain(unmerged);
+  // Moved to where it is not found, its entry in the repository has the commit.
+  await rename(detached, `${detached}.moved`);
+  expect(await journey.fails(4, "rm", "detached")).toContain(unmerged);
+  await rename(`${detached}.moved`, detached);
 
   const ignored = await fork("ignored");
   await mkdir(join(ignored, "node_modules"));
@@ -409,6 +414,9 @@ test("gc saves and removes the worktree of an ended run, restore creates it agai
   expect(await kept()).toMatch(
     /^it has a detached HEAD: [0-9a-f]{12}; staged changes that the files do not have: new.txt; refs of its own: refs\/worktree\/mine\. To/,
   );
+  await rename(tree, `${tree}.moved`);
+  expect(await kept()).toMatch(/^it has a detached HEAD: [0-9a-f]{12}\. To remove it all the same: /);
+  await rename(`${tree}.moved`, tree);
   await journey.git("-C", tree, "update-ref", "-d", "refs/worktree/mine");
   await journey.git("-C", tree, "reset", "-q");
   await journey.git("-C", tree, "symbolic-ref", "HEAD", `refs/heads/${branch}`);
@@ -422,7 +430,8 @@ test("gc saves and removes the worktree of an ended run, restore creates it agai
   }
 
   const operations = await runKilled(["gc", id, "--yes"], 0);
-  await journey.git("merge", "-q", branch);
+  await journey.git("merge", "-q", "--squash", branch);
+  await journey.git("commit", "-qm", "squashed");
   const only = `its checkpoints have the only copy of 2 uncommitted files (${(await newest(id)).id}:app.txt, ${(await newest(id)).id}:new.txt)`;
   expect((await journey.run("rm", "--done")).stdout).toContain(`Kept ${id}: ${only}.\n`);
   expect(await journey.fails(4, "rm", id)).toContain(
