@@ -188,16 +188,18 @@ async function lossesOf(params: {
 }): Promise<readonly string[]> {
   const { remains, ignored } = params;
   const { files, operation, branch, detached, pinned, saved } = remains.losses;
-  const [inFiles, repositories] = [
-    ignored.filter((path) => !path.endsWith("/")),
-    ignored.filter((path) => path.endsWith("/")),
-  ];
+  const isRepository = (path: string): boolean => path.endsWith("/");
+  const isFile = (path: string): boolean => !isRepository(path);
   const tip = remains.branch?.tip ?? null;
   const isMerged = branch.length === 0 || tip === null || (await isMergedAt(params.effects, tip, params.forge));
   return [
-    ...countReason(files, (count) => `its worktree has ${count} uncommitted file`),
-    ...namedReason(inFiles, (count) => `its worktree has ${count} ignored file`),
-    ...namedReason(repositories, (count) => `its worktree has ${count} ignored repositor`, ["y", "ies"]),
+    ...namedReason(files.filter(isFile), (count) => `its worktree has ${count} uncommitted file`),
+    ...namedReason(ignored.filter(isFile), (count) => `its worktree has ${count} ignored file`),
+    ...namedReason(
+      [...files, ...ignored].filter(isRepository),
+      (count) => `its worktree has ${count} ${count === 1 ? "repository" : "repositories"} of its own`,
+      ["", ""],
+    ),
     ...(operation === null ? [] : [`a ${operation} is under way in its worktree`]),
     ...(isMerged ? [] : countReason(branch, (count) => `its branch has ${count} unmerged commit`)),
     ...countReason(detached, (count) => `the detached HEAD of its worktree has ${count} unmerged commit`),

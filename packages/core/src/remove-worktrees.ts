@@ -75,7 +75,7 @@ async function planRemoval(
   const { path } = content;
   const nothing = { run: run.id, path, kept: null, ignored: [], unsaved: false };
   if (content.isGone) {
-    const lost = whatIsLost({ content, files: { nested: [] }, ignored: [] }, null);
+    const lost = whatIsLost({ content, ignored: [] }, null);
     return content.locked ? null : { ...nothing, kept: force ? null : forceable(run.id, lost) };
   }
   const workspace = await adapters.workspaces?.find(run.id);
@@ -103,8 +103,7 @@ interface WorktreeFacts {
   readonly ignored: readonly string[];
 }
 
-/** What is in it that only it has. */
-type LossFacts = Omit<WorktreeFacts, "files"> & { readonly files: Pick<PreviewSnapshot, "nested"> };
+type LossFacts = Omit<WorktreeFacts, "files">;
 
 async function readFacts(
   adapters: CoreAdapters,
@@ -146,9 +145,9 @@ function whatIsLost(facts: LossFacts, consented: LossFacts | null): string | nul
 }
 
 /** What only this worktree has, and a restore does not bring back. */
-function onlyHere({ content, files, ignored }: LossFacts): Readonly<Record<string, readonly string[]>> {
+function onlyHere({ content, ignored }: LossFacts): Readonly<Record<string, readonly string[]>> {
   const isRepository = (path: string): boolean => path.endsWith("/");
-  const repositories = [...content.nested, ...files.nested.map(({ path }) => path), ...ignored.filter(isRepository)];
+  const repositories = [...content.nested, ...ignored.filter(isRepository)];
   return {
     "ignored files that no set-up makes": ignored.filter((path) => !isRepository(path)),
     "repositories of their own": [...new Set(repositories.map((path) => path.replace(/\/$/, "")))],

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { RunLosses, Workspaces } from "@holdfast/core/workspace";
@@ -120,4 +120,21 @@ test("a branch outside holdfast/ is removed if the run created it; one that it f
   await workspaces.removeRun({ run: "other", expected: remains });
   expect(scene.user.git("for-each-ref", "refs/heads/feature")).toBe("");
   expect(existsSync(root)).toBe(false);
+});
+
+test("the repository of a submodule is a loss, also after its checkout was removed; one that was never cloned is not", async () => {
+  const { user, tree } = scene;
+  user.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", scene.bare.root, "lib/sub");
+  user.git("commit", "-qm", "a submodule");
+  tree.git("merge", "-q", "main");
+  const nested = async () => [(await losses()).files, (await workspaces.inspectWorktree(RUN))?.nested];
+  expect(await nested()).toEqual([[], []]);
+  tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init");
+  expect(await nested()).toEqual([["lib/sub/"], ["lib/sub/"]]);
+  tree.git("submodule", "--quiet", "deinit", "--force", "lib/sub");
+  expect(await nested()).toEqual([["lib/sub/"], ["lib/sub/"]]);
+  rmSync(tree.git("rev-parse", "--path-format=absolute", "--git-path", "modules").trim(), { recursive: true });
+  expect(await nested()).toEqual([[], []]);
+  tree.write("lib/sub/mine.txt", "no git here lists it\n");
+  expect(await nested()).toEqual([["lib/sub/"], ["lib/sub/"]]);
 });

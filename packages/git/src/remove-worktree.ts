@@ -1,6 +1,6 @@
 // Removes a run's worktree, after checking that nothing in it would be lost.
 
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { rename, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { WorktreeCheck, WorktreeContent } from "@holdfast/core/workspace";
@@ -8,7 +8,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { fileKind } from "@holdfast/platform/files";
 import { findOperation } from "./branch-refs.ts";
-import { createPathInspector } from "./capture-plan.ts";
+import { absolutePath, createPathInspector } from "./capture-plan.ts";
 import { createKeptOutCheck, findLinksToIgnored } from "./capture.ts";
 import { foldsNames } from "./folded-names.ts";
 import { leadsTo } from "./moved-worktree.ts";
@@ -27,7 +27,7 @@ export interface WorktreeLosses {
   readonly changed: readonly string[];
   readonly untracked: readonly string[];
   readonly ignored: readonly string[];
-  /** Submodules and other nested repositories. */
+  /** Submodules and other nested repositories, each with a slash at its end. */
   readonly nested: readonly string[];
   /** Files whose staged content is neither in HEAD nor in the file. */
   readonly staged: readonly string[];
@@ -178,7 +178,8 @@ export async function findLosses(repository: Repository, record: WorktreeRecord)
     git.line({ args: ["for-each-ref", "--format=%(refname)", "refs/worktree/"] }),
     findOperation(record.gitDir),
   ]);
-  const nested = [...flagged.nested, ...status.untracked.filter((path) => path.endsWith("/"))];
+  const untracked = status.untracked.filter((path) => path.endsWith("/"));
+  const nested = [...new Set([...flagged.nested, ...untracked, ...findModules(record.gitDir)])];
   const changed = [...status.changed, ...flagged.changed];
   return { ...status, changed, nested, commits, refs: refs === "" ? [] : refs.split("\n"), operation, locked };
 }
@@ -228,12 +229,30 @@ async function findHidden(
     const entry = parseIndexEntry(line);
     const isFlagged = entry.skip || /^[a-z]/.test(line);
     if (entry.mode === LINK_MODE) {
-      if (found(`${entry.path}/.git`).kind !== "absent") nested.push(quotePath(entry.path));
+      if (found(entry.path).kind === "directory" && !isEmpty(absolutePath(record.path, entry.path)))
+        nested.push(`${quotePath(entry.path)}/`);
     } else if (isFlagged && found(entry.path).kind !== "absent") {
       if (!matchesEntry(worktree, entry.path, entry)) changed.push(quotePath(entry.path));
     }
   }
   return { changed, nested };
+}
+
+function isEmpty(directory: Buffer): boolean {
+  return readdirSync(directory).length === 0;
+}
+
+/** The repositories of submodules that this worktree has, also of those that are not checked out any more. Each may have commits. */
+function findModules(gitDir: string): readonly string[] {
+  const found: string[] = [];
+  const queue = [""];
+  for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
+    const folder = join(gitDir, "modules", path);
+    const entries = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
+    if (entries.some(({ name }) => name === "HEAD")) found.push(path);
+    else for (const entry of entries) if (entry.isDirectory()) queue.push(`${path}${entry.name}/`);
+  }
+  return found;
 }
 
 async function findLoneCommits(git: Git, record: WorktreeRecord): Promise<string[]> {

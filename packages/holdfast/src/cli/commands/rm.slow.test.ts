@@ -404,7 +404,7 @@ test("gc saves and removes the worktree of an ended run, restore creates it agai
   await journey.git("init", "-q", join(tree, "vendor/lib"));
   await mkdir(join(tree, "vendor/lib/.git/objects/empty"));
   expect(await kept()).toBe(`it has repositories of their own: vendor/lib. ${force}`);
-  expect(await journey.fails(4, "rm", id)).toContain("its worktree has 1 ignored repository (vendor/lib/)");
+  expect(await journey.fails(4, "rm", id)).toContain("its worktree has 1 repository of its own (vendor/lib/)");
   await rm(join(tree, "vendor"), { recursive: true });
   const branch = `holdfast/${id}`;
   await journey.git("-C", tree, "checkout", "-q", "--detach");
