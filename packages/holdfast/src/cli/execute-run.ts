@@ -21,7 +21,7 @@ import { isTerminated } from "./interrupts.ts";
 import { canRedraw, createReporter, followGraph } from "./live-view.ts";
 import { type Page, type Style, paint } from "./output/page.ts";
 import { spentText } from "./output/quantities.ts";
-import { answerCommands, raiseBudgetFlags } from "./output/status-text.ts";
+import { answerCommands, raiseBudgetFlags, restartCommands } from "./output/status-text.ts";
 import { escapeText, escapeWords, momentText, wrapProse } from "./output/text.ts";
 import { statusJson } from "./run-json.ts";
 
@@ -187,11 +187,7 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
     case "aborted":
       if (status.raise !== null)
         return [`Allow more: ${program} resume ${id} --${status.raise} N${flags.always}`, ...takeLines(status)];
-      return [
-        `What happened: ${program} events ${id}`,
-        `Restart from its last checkpoint: ${program} resume ${id}@latest --force${flags.always}`,
-        ...takeLines(status),
-      ];
+      return [...restartCommands(id, { kind: outcome.kind, program, flags: flags.always }), ...takeLines(status)];
     case "waiting": {
       if (outcome.for === "budget")
         return [`Raise the limit: ${program} resume ${id}${flags.always} ${raiseBudgetFlags(status.budget)}`];

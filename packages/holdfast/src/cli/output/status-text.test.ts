@@ -185,7 +185,8 @@ describe("view", () => {
       issue-42  failed
       Review scores showed no improvement for 4 consecutive failures.
       > What happened: holdfast events issue-42
-      Restart from its last checkpoint: holdfast resume issue-42@latest --force
+      Its checkpoints: holdfast list issue-42
+      Restart from checkpoint N: holdfast resume issue-42@N --force
 
       issue-42  failed: limit reached
       20 iterations.

@@ -149,14 +149,35 @@ export function nextText({ run, status, budget, raise }: RunDetails, { program }
       return `Continue with: ${resume}`;
     case "failed":
       if (raise !== null) return `Allow more: ${resume} --${raise} N`;
-      return `What happened: ${program} events ${run.id}\nRestart from its last checkpoint: ${resume}@latest --force`;
+      return restartCommands(run.id, { kind: "failed", program }).join("\n");
     case "aborted":
-      return `Restart from its last checkpoint: ${resume}@latest --force`;
+      return restartCommands(run.id, { kind: "aborted", program }).join("\n");
     case "saved":
       return `Its checkpoints: ${program} list ${run.id}`;
     case "done":
       return "";
   }
+}
+
+/**
+ * How to restart a run that has ended. The last checkpoint of a failed run is in the stage in which it failed, so the user
+ * chooses an earlier one.
+ */
+export function restartCommands(
+  run: string,
+  {
+    kind,
+    program,
+    flags = "",
+  }: { readonly kind: "failed" | "aborted"; readonly program: string; readonly flags?: string },
+): readonly string[] {
+  const from = (at: string): string => `${program} resume ${run}@${at} --force${flags}`;
+  if (kind === "aborted") return [`Restart from its last checkpoint: ${from("latest")}`];
+  return [
+    `What happened: ${program} events ${run}`,
+    `Its checkpoints: ${program} list ${run}`,
+    `Restart from checkpoint N: ${from("N")}`,
+  ];
 }
 
 function whyText({ status, since, run }: RunDetails, page: Page): string | null {
