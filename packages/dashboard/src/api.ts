@@ -1,0 +1,408 @@
+// The objects that the server of `holdfast ui` sends to its page, and those that the page sends back. Both sides import these types.
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
+import type { JsonChange } from "@holdfast/core/diff-json";
+import type { Json, JsonObject } from "@holdfast/core/json";
+import type { RunSummary } from "@holdfast/core/run";
+import type { RunStatus } from "@holdfast/core/status";
+
+/**
+ * `GET /api/boot`, which needs the session token like every other request.
+ *
+ * Every answer with runs has `asOf`, the server's time at the start of reading.
+ */
+export interface Boot {
+  readonly version: string;
+  /** Changes with every start of the server. */
+  readonly instance: string;
+  readonly readOnly: boolean;
+  readonly repositories: readonly Repository[];
+  readonly asOf: string;
+}
+
+export interface Repository {
+  /** In addresses: `shop`, or `shop~1f3a` when two repositories have the same name. */
+  readonly key: string;
+  readonly name: string;
+  /** Shown to the user, who may have two clones. Never sent back. */
+  readonly path: string;
+  /** Why its runs cannot be read; null: they can. */
+  readonly problem: Problem | null;
+}
+
+/** The error object of the CLI's `--json`. `command`: what the user can do about it. */
+export interface Problem {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string | null;
+  readonly command: string | null;
+}
+
+/** The run object of `holdfast list --json`, field by field. */
+export interface RunObject extends Pick<
+  RunSummary,
+  | "id"
+  | "workflow"
+  | "work"
+  | "checkpoints"
+  | "latest"
+  | "createdAt"
+  | "forkedFrom"
+  | "labels"
+  | "entries"
+  | "unfinishedRestore"
+> {
+  readonly status: RunStatus;
+  readonly stage: string | null;
+  readonly iteration: number;
+}
+
+/** Who must act: the groups of the list of runs, in their order. */
+export type Group = "you" | "running" | "waiting" | "finished";
+
+export interface RunRow {
+  /** `<repository>/<run>`. */
+  readonly key: string;
+  readonly repository: string;
+  readonly run: RunObject;
+  /** The word of `holdfast list`. */
+  readonly statusWord: string;
+  readonly group: Group;
+  /** `#42 Login fails`, the first line of a task, or the run's id. */
+  readonly title: string;
+  /** Why it needs the user, or why it stopped, in one sentence; null: nothing to say. */
+  readonly reason: string | null;
+  readonly step: { readonly title: string; readonly since: string } | null;
+  readonly scores: readonly number[];
+  readonly checks: readonly { readonly name: string; readonly trail: readonly boolean[] }[];
+  readonly budget: Budget | null;
+  readonly branch: string | null;
+  readonly pullRequest: Link | null;
+  readonly issue: Link | null;
+  readonly crashes: number;
+  readonly updatedAt: string;
+  /** Sequences of the newest checkpoints that cannot be read. */
+  readonly damaged: readonly number[];
+}
+
+/** `url` is null unless it is an http or https address. */
+export interface Link {
+  readonly text: string;
+  readonly url: string | null;
+}
+
+/** Unknown amounts are null. A limit of null is no limit. */
+export interface Budget {
+  readonly spent: Amounts;
+  readonly reserved: Amounts;
+  readonly limit: Amounts;
+}
+export interface Amounts {
+  readonly microUsd: number | null;
+  readonly tokens: number | null;
+  readonly milliseconds: number | null;
+}
+
+/** `GET /api/runs?repo=&status=&workflow=&q=&before=&limit=`. Finished runs come in pages; the others are always complete. */
+export interface RunsPage {
+  readonly asOf: string;
+  readonly counts: Readonly<Record<Group, number>>;
+  readonly rows: readonly RunRow[];
+  readonly next: string | null;
+  /** Repositories that could not be read, or not in time. */
+  readonly problems: readonly { readonly repository: string; readonly problem: Problem }[];
+}
+
+/** `GET /api/inbox`: what waits for the user, oldest first. */
+export interface Inbox {
+  readonly asOf: string;
+  readonly items: readonly InboxItem[];
+}
+export interface InboxItem {
+  readonly row: RunRow;
+  readonly kind: "question" | "findings" | "unknown_effect" | "budget" | "failed" | "crashed" | "damaged";
+  readonly title: string;
+  /** Text for the decision: a diff of the issue's text, the end of a failed check's output. */
+  readonly evidence: readonly Evidence[];
+  readonly options: readonly InboxOption[];
+}
+export interface Evidence {
+  readonly title: string;
+  readonly kind: "diff" | "output" | "text";
+  readonly lines: readonly string[];
+}
+/** `about`: what the answer does. `risky`: it loses or spends something, so it is never preselected. */
+export interface InboxOption {
+  readonly label: string;
+  readonly about: string;
+  readonly risky: boolean;
+  readonly action: Action;
+}
+
+/** `GET /api/runs/KEY`. */
+export interface RunPage {
+  readonly asOf: string;
+  readonly row: RunRow;
+  readonly worktree: string | null;
+  readonly reasonCard: ReasonCard | null;
+  readonly inbox: InboxItem | null;
+  /** The last restore, cherry-pick or tag if it can still be undone. */
+  readonly undo: { readonly text: string; readonly action: Action } | null;
+  readonly actions: readonly AllowedAction[];
+  readonly graph: Json | null;
+  /** Votes, messages and conflicts of a team; findings of the last resume. */
+  readonly notes: readonly { readonly at: string; readonly text: string }[];
+  readonly issueText: { readonly then: string; readonly now: string | null } | null;
+  readonly command: string;
+}
+export interface ReasonCard {
+  readonly cause: string;
+  readonly why: string | null;
+  /** The last lines of the failing check. */
+  readonly tail: readonly string[];
+  readonly commands: readonly string[];
+}
+
+/** `GET /api/runs/KEY/timeline`. Made by one pure function from the journal. */
+export interface Timeline {
+  readonly from: string;
+  readonly to: string;
+  readonly spans: readonly Span[];
+  readonly marks: readonly Mark[];
+  /** Idle time that the page folds. */
+  readonly gaps: readonly { readonly from: string; readonly to: string; readonly reason: string }[];
+  /** Money and tokens spent until a moment, and the scores, for the curves. */
+  readonly curves: {
+    readonly spent: readonly {
+      readonly at: string;
+      readonly microUsd: number | null;
+      readonly tokens: number | null;
+    }[];
+    readonly scores: readonly { readonly at: string; readonly iteration: number; readonly score: number }[];
+  };
+}
+export interface Span {
+  readonly id: string;
+  readonly parent: string | null;
+  readonly kind: "stage" | "step" | "agent" | "check" | "effect" | "wait";
+  readonly name: string;
+  /** A sentence for a screen reader and for the story on a phone. */
+  readonly text: string;
+  readonly iteration: number;
+  readonly attempt: number;
+  readonly startedAt: string;
+  /** null: it is not over. */
+  readonly endedAt: string | null;
+  readonly result: "done" | "failed" | "interrupted" | "open";
+  readonly score: number | null;
+  readonly spent: Amounts | null;
+  /** First and last journal entry. */
+  readonly entries: readonly [number, number];
+}
+export interface Mark {
+  readonly kind: "checkpoint" | "crash" | "restore" | "undo" | "answer" | "tag" | "fork" | "effect";
+  readonly at: string;
+  readonly entry: number;
+  /** The sequence of a checkpoint, or the target of a restore. */
+  readonly sequence: number | null;
+  readonly text: string;
+}
+
+/** `GET /api/runs/KEY/entries?after=|before=&limit=`: headers. `GET /api/runs/KEY/entries/N`: a header with its body. */
+export interface EntriesPage {
+  readonly entries: readonly EntryHeader[];
+  readonly next: number | null;
+}
+export interface EntryHeader {
+  readonly entry: number;
+  readonly kind: string;
+  readonly at: string;
+  readonly epoch: number;
+  readonly text: string;
+}
+export interface Entry extends EntryHeader {
+  readonly body: JsonObject;
+}
+
+/** `GET /api/runs/KEY/checkpoints?before=&limit=`. */
+export interface CheckpointsPage {
+  readonly checkpoints: readonly CheckpointSummary[];
+  readonly next: number | null;
+}
+/** `GET /api/runs/KEY/checkpoints/N`. Large values come with their size, and the text on request. */
+export interface CheckpointPage {
+  readonly run: string;
+  readonly checkpoint: CheckpointSummary;
+  /** Whether its digests and git objects were checked just now, and what is wrong. */
+  readonly integrity: { readonly whole: boolean; readonly problems: readonly string[] };
+  readonly files: {
+    readonly tree: string;
+    readonly head: string | null;
+    readonly branch: string | null;
+    readonly notSaved: readonly { readonly path: string; readonly why: string }[];
+  } | null;
+  readonly state: Json;
+  readonly conversation: {
+    readonly agent: string;
+    readonly session: string | null;
+    readonly bytes: number;
+    readonly href: string | null;
+  } | null;
+  readonly effects: readonly EffectRow[];
+  readonly actions: readonly AllowedAction[];
+  readonly command: string;
+}
+/** `GET /api/runs/KEY/effects`. */
+export interface EffectRow {
+  readonly key: string;
+  readonly kind: string;
+  readonly at: string;
+  readonly state: "intended" | "done" | "failed" | "unknown" | "undone";
+  readonly text: string;
+  readonly link: Link | null;
+  readonly receipt: Json;
+}
+
+/** `GET …/transcript?offset=&limit=` and `GET …/logs/N?offset=&limit=`: masked text. A negative offset counts from the end. */
+export interface TextRange {
+  readonly offset: number;
+  readonly text: string;
+  readonly next: number;
+  readonly bytes: number;
+}
+/** `GET /api/runs/KEY/logs`. */
+export interface LogRow {
+  readonly number: number;
+  readonly step: string;
+  readonly stageAttempt: number;
+  readonly bytes: number;
+  readonly modifiedAt: string;
+}
+
+/** `GET /api/diff?a=ADDRESS&b=ADDRESS`: `shop/issue-42@5`; `b` may be `shop/issue-42@worktree`, `a` may be `shop/issue-42@base`. */
+export interface Changes {
+  readonly a: string;
+  readonly b: string;
+  /** null: one side has no files. */
+  readonly files: readonly ChangedFile[] | null;
+  readonly values: readonly JsonChange[];
+  readonly conversation: { readonly messages: number; readonly text: string } | null;
+  readonly effects: readonly EffectRow[];
+  readonly notCompared: readonly string[];
+  readonly command: string;
+}
+export interface ChangedFile {
+  readonly path: string;
+  readonly from: string | null;
+  readonly status: "added" | "modified" | "deleted" | "renamed" | "type_changed";
+  /** null: binary. */
+  readonly added: number | null;
+  readonly removed: number | null;
+}
+/** `GET /api/diff/file?a=&b=&path=`: one file as a patch. */
+export interface FilePatch {
+  readonly path: string;
+  readonly patch: string;
+  readonly truncated: boolean;
+}
+
+/** `GET /api/compare?runs=KEY,KEY@7`: the document of `holdfast compare --json`, and what may be done. */
+export interface ComparePage {
+  readonly rows: readonly RunRow[];
+  readonly comparison: Json;
+  readonly choose: readonly AllowedAction[];
+  readonly command: string;
+}
+
+/** What the page may do. The server turns each into one command of the CLI, and runs that command. */
+export type Action =
+  | {
+      readonly kind: "answer";
+      readonly run: string;
+      readonly question: string;
+      readonly answer: string;
+      readonly note: string | null;
+      readonly resume: boolean;
+    }
+  | { readonly kind: "pause" | "abort" | "checkpoint" | "remove"; readonly run: string }
+  | { readonly kind: "resume"; readonly run: string; readonly accept: readonly string[] }
+  | {
+      readonly kind: "raise";
+      readonly run: string;
+      readonly limit: "microUsd" | "tokens" | "milliseconds" | "iterations";
+      readonly to: number;
+    }
+  | {
+      readonly kind: "restore";
+      readonly run: string;
+      readonly sequence: number;
+      readonly paths: readonly string[] | null;
+    }
+  | { readonly kind: "fork"; readonly run: string; readonly sequence: number; readonly as: string | null }
+  | { readonly kind: "tag" | "untag"; readonly run: string; readonly sequence: number; readonly name: string }
+  | { readonly kind: "choose"; readonly run: string; readonly others: readonly string[] }
+  | {
+      readonly kind: "cherry_pick";
+      readonly from: string;
+      readonly sequence: number;
+      readonly into: string;
+      readonly paths: readonly string[];
+    };
+
+/** `why`: why it is not possible now; null: it is. `undo`: whether it can be undone. */
+export interface AllowedAction {
+  readonly label: string;
+  readonly action: Action;
+  readonly why: string | null;
+  readonly undo: boolean;
+}
+
+/** `POST /api/plans` with an Action. Nothing has happened yet. */
+export interface Plan {
+  readonly id: string;
+  /** Covers what the plan was made from. Sent back with `apply`. */
+  readonly digest: string;
+  readonly action: Action;
+  readonly title: string;
+  /** Files, state, conversation, effects, and what else applies, each in plain words. */
+  readonly lines: readonly { readonly title: string; readonly texts: readonly string[]; readonly warns: boolean }[];
+  readonly undo: string | null;
+  readonly button: string;
+  /** The same by the CLI. */
+  readonly command: string;
+  readonly expiresAt: string;
+}
+/** `POST /api/plans/ID/apply`. */
+export interface ApplyRequest {
+  readonly digest: string;
+  /** Chosen by the page: a repeated request with the same key is done once, and gets the same answer. */
+  readonly key: string;
+}
+/** 409 with `plan` if what the plan was made from has changed. */
+export type ApplyResult =
+  | { readonly kind: "done"; readonly text: string; readonly undo: Action | null }
+  | { readonly kind: "failed"; readonly problem: Problem }
+  | { readonly kind: "changed"; readonly plan: Plan };
+
+/** `GET /api/events?topics=runs,run:KEY,log:KEY`, as server-sent events with ids `<instance>.<n>`. */
+export type LiveEvent =
+  | { readonly event: "run"; readonly data: RunRow }
+  | { readonly event: "entry"; readonly data: EntryHeader & { readonly key: string } }
+  | {
+      readonly event: "log";
+      readonly data: { readonly key: string; readonly number: number; readonly offset: number; readonly text: string };
+    }
+  | { readonly event: "removed"; readonly data: { readonly key: string } }
+  | { readonly event: "inbox"; readonly data: { readonly count: number } }
+  /** The server cannot say what was missed: fetch again what is shown. */
+  | { readonly event: "resync"; readonly data: { readonly reason: string } }
+  | { readonly event: "ping"; readonly data: { readonly asOf: string } };
+
+/** `GET /api/runs/KEY/report`: the whole story of a run on one page. `holdfast format export --to html` writes the same. */
+export interface Report {
+  readonly page: RunPage;
+  readonly timeline: Timeline;
+  readonly checkpoints: readonly CheckpointSummary[];
+  readonly effects: readonly EffectRow[];
+  readonly changes: Changes | null;
+  readonly patches: readonly FilePatch[];
+}
