@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 const root = new URL("..", import.meta.url).pathname;
 const steps = [
   ["types", "tsc", ["-p", "tsconfig.json"]],
+  ["types of the page", "tsc", ["-p", "packages/dashboard"]],
   ["lint", "oxlint", []],
   ["format", "oxfmt", ["--check", "."]],
   ["dead code", "knip", []],

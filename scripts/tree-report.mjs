@@ -51,7 +51,7 @@ function productFiles() {
     if (name === "test-support" || name === "testing") continue;
     const source = join(root, "packages", name, "src");
     for (const file of readdirSync(source, { recursive: true })) {
-      if (!file.endsWith(".ts") || file.endsWith(".test.ts") || /(?:^|\/)testing\//.test(file)) continue;
+      if (!/\.tsx?$/.test(file) || /\.test\.tsx?$/.test(file) || /(?:^|\/)testing\//.test(file)) continue;
       const code = readFileSync(join(source, file), "utf8");
       found.push({ path: relative(root, join(source, file)), code, lines: code.split("\n").length - 1 });
     }

@@ -5,6 +5,19 @@ import type { Json, JsonObject } from "@holdfast/core/json";
 import type { RunSummary } from "@holdfast/core/run";
 import type { RunStatus } from "@holdfast/core/status";
 
+/** `POST /api/session` with the one-time code of the address that `holdfast ui` opens. Every other request has `Authorization: Bearer TOKEN`. */
+export interface SessionRequest {
+  readonly code: string;
+}
+export interface Session {
+  readonly token: string;
+}
+
+/** The body of every answer with a status from 400 on, except 409 of `apply`. */
+export interface Failure {
+  readonly error: Problem;
+}
+
 /**
  * `GET /api/boot`, which needs the session token like every other request.
  *

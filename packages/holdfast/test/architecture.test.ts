@@ -16,7 +16,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   forges: ["core", "platform"],
   formats: ["core", "platform"],
   workflows: ["core", "platform", "formats"],
-  holdfast: ["core", "platform", "git", "agents", "forges", "formats", "workflows"],
+  dashboard: ["core"],
+  holdfast: ["core", "platform", "git", "agents", "forges", "formats", "workflows", "dashboard"],
   testing: ["core", "platform", "formats"],
 };
 /** A text in the source, with any kind of quotes. */
@@ -32,7 +33,7 @@ interface Source {
 }
 
 const sources = await readSources();
-const product = sources.filter((file) => file.package !== TEST_ONLY && !file.path.endsWith(".test.ts"));
+const product = sources.filter((file) => file.package !== TEST_ONLY && !/\.test\.tsx?$/.test(file.path));
 
 test("every package is in the table", () => {
   const packages = new Set(sources.map((file) => file.package));
@@ -59,6 +60,11 @@ test("no relative import leaves its package", () => {
       .map((target) => `${file.package}/src/${file.path} imports ${target}`),
   );
   expect(offenders).toEqual([]);
+});
+
+test("the page makes no HTML from text", () => {
+  const page = product.filter((file) => file.package === "dashboard");
+  expect(page.filter(({ code }) => /dangerouslySetInnerHTML|srcdoc/i.test(code)).map(({ path }) => path)).toEqual([]);
 });
 
 test.each([
@@ -248,7 +254,7 @@ async function readSources(): Promise<readonly Source[]> {
       const root = join(PACKAGES, name, "src");
       const entries = await readdir(root, { recursive: true, withFileTypes: true });
       const paths = entries
-        .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+        .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
         .map((entry) => join(entry.parentPath, entry.name));
       return Promise.all(
         paths

@@ -85,6 +85,15 @@ const OFFENCES: readonly Offence[] = [
     rule: "eslint(no-restricted-globals)",
     says: global,
   })),
+  imports("dashboard/src/a4.tsx", "node:fs", "the page runs in a browser"),
+  imports("dashboard/src/a5.tsx", "@holdfast/core/json", "the page takes only types from other packages"),
+  ...["innerHTML", "outerHTML"].map((property): Offence => ({
+    name: `${property} in the page`,
+    file: `dashboard/src/${property}.tsx`,
+    text: `export const a = (node: { ${property}: string }, text: string): void => {\n  node.${property} = text;\n};\n`,
+    rule: "eslint(no-restricted-properties)",
+    says: "text from outside never becomes HTML",
+  })),
   {
     name: "console",
     file: "workflows/src/o1.ts",
@@ -100,6 +109,7 @@ const GOOD: Readonly<Record<string, string>> = {
   "core/src/run.ts": `import { hash } from "node:crypto";\nimport type { Clock } from "@holdfast/platform/clock";\nexport const a = (at: Clock): unknown => [at, hash];\n`,
   "core/src/run.test.ts": `import { readFileSync } from "node:fs";\nexport const a = readFileSync;\n`,
   "core/src/execute.ts": `import { a } from "./run.ts";\nimport { readFileSync } from "node:fs";\nexport const b = (): unknown => [a, readFileSync, Date.now()];\n`,
+  "dashboard/src/good.tsx": `import type { Json } from "@holdfast/core/json";\nexport const a = (b: Json): string => JSON.stringify(b);\n`,
   "git/src/good.ts": `import { spawn } from "node:child_process";\nexport const a = spawn;\n`,
   "testing/src/good.ts": `import { a } from "@holdfast/core/run";\nexport const b = a;\n`,
 };
