@@ -1,0 +1,239 @@
+// The landing page: what waits for the user, why, and the answers.
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Action, Evidence, Inbox, InboxItem } from "./api.ts";
+import { useKeys } from "./keys.tsx";
+import { connection } from "./live.ts";
+import { A, Age, Empty, Icon, PageCommand, Repository, StatusChip, Text, go } from "./parts.tsx";
+import { askPlan } from "./plan-sheet.tsx";
+import { NO_FILTER, runRoute } from "./router.ts";
+import { whereOf } from "./rows.ts";
+import { later, useStore } from "./store.ts";
+
+export function InboxPage({ run, inbox }: { readonly run: string | null; readonly inbox: Inbox }): JSX.Element {
+  const putOff = readLater(useStore(later));
+  const items = inbox.items.filter(({ row }) => putOff[row.key] !== row.run.entries || row.key === run);
+  const hiddenCount = inbox.items.length - items.length;
+  const at = Math.max(
+    0,
+    items.findIndex(({ row }) => row.key === run),
+  );
+  const item = items[at];
+  const show = (index: number): void => {
+    const next = items[index];
+    if (next !== undefined) go({ page: "inbox", run: next.row.key }, "replace");
+  };
+  useKeys({ j: () => show(at + 1), k: () => show(at - 1), ArrowDown: () => show(at + 1), ArrowUp: () => show(at - 1) });
+  return (
+    <>
+      <div class="head">
+        <h1 tabIndex={-1}>
+          Needs you {items.length === 0 ? null : <span class="num meta-title">{items.length}</span>}
+        </h1>
+        {items.length < 2 ? null : (
+          <div class="pager">
+            <button
+              type="button"
+              class="icon-button"
+              aria-label="Previous"
+              disabled={at === 0}
+              onClick={() => show(at - 1)}
+            >
+              <Icon name="back" />
+            </button>
+            <span class="num">
+              {at + 1} of {items.length}
+            </span>
+            <button
+              type="button"
+              class="icon-button"
+              aria-label="Next"
+              disabled={at === items.length - 1}
+              onClick={() => show(at + 1)}
+            >
+              <Icon name="next" />
+            </button>
+          </div>
+        )}
+        {hiddenCount === 0 ? null : (
+          <button type="button" class="head-end" onClick={() => later.set("{}")}>
+            Show {hiddenCount} put off
+          </button>
+        )}
+      </div>
+      {item === undefined ? (
+        <Empty title="Nothing needs you." commands={[["holdfast list", "all runs of a repository"]]}>
+          <p>
+            <A to={{ page: "runs", filter: NO_FILTER }}>All runs</A>
+          </p>
+        </Empty>
+      ) : (
+        <div class="inbox">
+          <ul class="inbox-list" aria-label="Runs that need you">
+            {items.map((one) => (
+              <li key={one.row.key}>
+                <A to={{ page: "inbox", run: one.row.key }} quiet aria-current={one === item ? "true" : undefined}>
+                  <span class="inbox-line">
+                    <StatusChip row={one.row} brief />
+                    <span class="meta">
+                      <Age at={one.row.updatedAt} />
+                    </span>
+                  </span>
+                  <span class="inbox-title">
+                    <Text>{one.row.title}</Text>
+                  </span>
+                  <span class="meta">
+                    <Text>{one.title}</Text>
+                  </span>
+                </A>
+              </li>
+            ))}
+          </ul>
+          <Question key={`${item.row.key} ${item.row.run.entries}`} item={item} />
+        </div>
+      )}
+      <PageCommand text={item === undefined ? "holdfast list" : `holdfast status ${item.row.run.id}`} />
+    </>
+  );
+}
+
+/** Runs that were put off, with the number of their entries then. A new entry brings a run back. */
+function readLater(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+/** A question with its evidence and its answers. Nothing is chosen beforehand. */
+export function Question({ item }: { readonly item: InboxItem }): JSX.Element {
+  const { row, options } = item;
+  const [chosen, setChosen] = useState<number | null>(null);
+  const [note, setNote] = useState("");
+  const [resume, setResume] = useState(true);
+  const old = useStore(connection).kind === "old";
+  const option = chosen === null ? undefined : options[chosen];
+  const isAnswer = options.some(({ action }) => action.kind === "answer");
+  const answer = (): void => {
+    if (option !== undefined) askPlan(complete(option.action, note, resume));
+  };
+  useEffect(() => setChosen(null), [row.key]);
+  useKeys({
+    "ctrl+enter": answer,
+    e: () => putOff(item),
+    ...Object.fromEntries(options.slice(0, 9).map((_, index) => [String(index + 1), () => setChosen(index)])),
+  });
+  return (
+    <section class="question card" aria-labelledby="question-title">
+      <div class="question-head">
+        <A to={runRoute(row.key)}>
+          <Text>{row.title}</Text>
+        </A>
+        <span class="meta">
+          <Repository name={row.repository} />
+          <Text>{whereOf(row)}</Text>
+          <Age at={row.updatedAt} />
+        </span>
+      </div>
+      <h2 id="question-title" class="question-title">
+        <Text>{item.title}</Text>
+      </h2>
+      {row.reason === null || row.reason === item.title ? null : (
+        <p>
+          <Text>{row.reason}</Text>
+        </p>
+      )}
+      {item.evidence.map((evidence, index) => (
+        <EvidenceView key={index} evidence={evidence} />
+      ))}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          answer();
+        }}
+      >
+        <fieldset class="options">
+          <legend class="sr-only">Answer</legend>
+          {options.map(({ label, about, risky }, index) => (
+            <label key={label} class={chosen === index ? "option option-chosen" : "option"}>
+              <input type="radio" name="option" checked={chosen === index} onChange={() => setChosen(index)} />
+              {index < 9 ? <kbd aria-hidden="true">{index + 1}</kbd> : null}
+              <span class="option-label">
+                <Text>{label}</Text>
+              </span>
+              <span class="option-about">
+                {risky ? <Icon name="warning" /> : null}
+                <Text>{about}</Text>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        {isAnswer ? (
+          <label class="field">
+            Note for the agent (optional)
+            <input type="text" value={note} onInput={(event) => setNote(event.currentTarget.value)} />
+          </label>
+        ) : null}
+        <div class="buttons question-end">
+          {isAnswer ? (
+            <label class="check">
+              <input type="checkbox" checked={resume} onChange={(event) => setResume(event.currentTarget.checked)} />
+              resume right away
+            </label>
+          ) : null}
+          <button
+            type="submit"
+            class="primary head-end"
+            disabled={option === undefined || old}
+            aria-keyshortcuts="Control+Enter"
+          >
+            {isAnswer ? "Answer…" : "Show the plan…"}
+          </button>
+          <button
+            type="button"
+            aria-keyshortcuts="e"
+            title="Hide it until the run changes (e)"
+            onClick={() => putOff(item)}
+          >
+            Later
+          </button>
+        </div>
+      </form>
+    </section>
+  );
+}
+
+function complete(action: Action, note: string, resume: boolean): Action {
+  if (action.kind !== "answer") return action;
+  return { ...action, note: note.trim() === "" ? action.note : note.trim(), resume };
+}
+
+function putOff({ row }: InboxItem): void {
+  later.set(JSON.stringify({ ...readLater(later.get()), [row.key]: row.run.entries }));
+  go({ page: "inbox", run: null }, "replace");
+}
+
+export function EvidenceView({ evidence }: { readonly evidence: Evidence }): JSX.Element {
+  const { title, kind, lines } = evidence;
+  return (
+    <figure class="evidence">
+      <figcaption class="meta">
+        <Text>{title}</Text>
+      </figcaption>
+      <pre class={`evidence-${kind}`} tabIndex={0} aria-label={title}>
+        {lines.map((line, index) => (
+          <span key={index} class={kind === "diff" ? lineClass(line) : undefined}>
+            <Text>{line}</Text>
+            {"\n"}
+          </span>
+        ))}
+      </pre>
+    </figure>
+  );
+}
+
+function lineClass(line: string): string {
+  return line.startsWith("+") ? "line-added" : line.startsWith("-") ? "line-removed" : "";
+}

@@ -1,0 +1,91 @@
+// Small pieces of state that several parts of the page read: a value with listeners, settings of this browser, and the time.
+import { useEffect, useState } from "preact/hooks";
+
+export interface Store<T> {
+  get(): T;
+  set(value: T): void;
+  subscribe(listener: (value: T) => void): () => void;
+}
+
+export function createStore<T>(initial: T): Store<T> {
+  let current = initial;
+  const listeners = new Set<(value: T) => void>();
+  return {
+    get: () => current,
+    set: (value) => {
+      if (Object.is(value, current)) return;
+      current = value;
+      for (const listener of listeners) listener(value);
+    },
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+export function useStore<T>(store: Store<T>): T {
+  const [value, setValue] = useState(() => store.get());
+  useEffect(() => {
+    const update = (): void => setValue(() => store.get());
+    update();
+    return store.subscribe(update);
+  }, [store]);
+  return value;
+}
+
+/** A setting that this browser keeps. Without storage it lasts as long as the page. */
+export function createSetting(name: string, initial: string): Store<string> {
+  const key = `holdfast.${name}`;
+  const store = createStore(read(key) ?? initial);
+  store.subscribe((value) => {
+    try {
+      localStorage.setItem(key, value);
+    } catch {
+      // Storage is full or forbidden.
+    }
+  });
+  return store;
+}
+
+function read(key: string): string | null {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+/** `auto`, `light` or `dark`. */
+export const theme = createSetting("theme", "auto");
+/** `on` or `off`: shortcuts of one key. */
+export const singleKeys = createSetting("single-keys", "on");
+/** The runs that the user put off, with the time of the status that they had then. JSON. */
+export const later = createSetting("later", "{}");
+/** Addresses that the user marked for a comparison. */
+export const marked = createStore<readonly string[]>([]);
+
+/** What a screen reader is told. */
+export const announcement = createStore("");
+
+/** Times stop while the data is old: the moment that they stopped at. */
+export const stoppedAt = createStore<number | null>(null);
+
+/** The present time, renewed each `every` milliseconds while the page is visible. */
+export function useNow(every: number): number {
+  const stopped = useStore(stoppedAt);
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const tick = (): void => {
+      if (document.visibilityState === "visible") setNow(Date.now());
+    };
+    tick();
+    const timer = setInterval(tick, every);
+    document.addEventListener("visibilitychange", tick);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", tick);
+    };
+  }, [every]);
+  return stopped ?? now;
+}

@@ -1,0 +1,110 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { age, duration, gaugesOf, matchScore, money, reveal, short, webAddress } from "./words.ts";
+
+test.each([
+  [0, "$0"],
+  [400, "<$0.001"],
+  [37_000, "$0.037"],
+  [840_000, "$0.84"],
+  [12_000_000, "$12.00"],
+])("%i millionths of a dollar: %s", (amount, words) => {
+  expect(money(amount)).toBe(words);
+});
+
+test.each([
+  [120, "120 ms"],
+  [4200, "4.2 s"],
+  [59_000, "59 s"],
+  [240_000, "4 m"],
+  [11_520_000, "3 h 12 m"],
+  [400_000_000, "5 d"],
+])("%i ms: %s", (ms, words) => {
+  expect(duration(ms)).toBe(words);
+});
+
+test("an age has one unit and never runs backwards", () => {
+  const at = "2026-11-18T07:00:00.000Z";
+  const now = Date.parse(at);
+  expect([-5000, 900, 3900, 720_000, 5_400_000, 190_000_000].map((later) => age(at, now + later))).toEqual([
+    "now",
+    "now",
+    "3 s",
+    "12 m",
+    "1 h",
+    "2 d",
+  ]);
+});
+
+test.each([
+  [999, "999"],
+  [1234, "1.2k"],
+  [13_000, "13k"],
+  [2_400_000, "2.4M"],
+])("%i: %s", (count, words) => {
+  expect(short(count)).toBe(words);
+});
+
+test("a gauge without a limit has no bar, and a reserve never leaves the bar", () => {
+  const none = { microUsd: null, tokens: null, milliseconds: null };
+  const [cost, tokens] = gaugesOf({
+    spent: { ...none, microUsd: 900_000, tokens: 10 },
+    reserved: { ...none, microUsd: 400_000 },
+    limit: { ...none, microUsd: 1_000_000 },
+  });
+  expect(cost).toMatchObject({ spent: "$0.90", limit: "$1.00", filled: 0.9 });
+  expect((cost?.filled ?? 0) + (cost?.reserved ?? 0)).toBeLessThanOrEqual(1);
+  expect(tokens).toMatchObject({ limit: null, filled: null });
+});
+
+test.each([
+  ["plain", ["plain"]],
+  ["a\tb\nc", ["a\tb\nc"]],
+  ["user\u202egnp.exe", ["user", "[U+202E]", "gnp.exe"]],
+  ["zero\u200bwidth", ["zero", "[U+200B]", "width"]],
+  ["\u0000\u001b[31m", ["[U+0000]", "[U+001B]", "[31m"]],
+  ["lone \ud800 half", ["lone ", "[U+D800]", " half"]],
+  ["tag \u{e0041}", ["tag ", "[U+E0041]"]],
+  ["👩‍🚀 is whole", ["👩‍🚀 is whole"]],
+  ["a\u200db", ["a", "[U+200D]", "b"]],
+])("%j is shown as %j", (text, pieces) => {
+  expect(reveal(text).map(({ text: shown, mark }) => (mark ? `[${shown}]` : shown))).toEqual(pieces);
+});
+
+test("revealing changes no visible text", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom("a", " ", "\n", "é", "名", "<", "&", '"') }), (text) => {
+      expect(
+        reveal(text)
+          .map((piece) => piece.text)
+          .join(""),
+      ).toBe(text);
+    }),
+  );
+});
+
+test.each([
+  ["https://example.org/x", true],
+  ["http://127.0.0.1:3000/", true],
+  ["javascript:alert(1)", false],
+  ["JAVASCRIPT:alert(1)//https://example.org", false],
+  ["file:///etc/passwd", false],
+  ["data:text/html,x", false],
+  ["https://user:secret@example.org/", false],
+  ["//example.org", false],
+  ["https://", false],
+  [null, false],
+])("%s is a link: %s", (url, expected) => {
+  expect(webAddress(url) !== null).toBe(expected);
+});
+
+test("a match at the start of a word is better than letters here and there", () => {
+  const best = (query: string, texts: readonly string[]): string | undefined =>
+    texts
+      .map((text) => ({ text, score: matchScore(query, text) }))
+      .filter((one) => one.score !== null)
+      .toSorted((a, b) => (b.score ?? 0) - (a.score ?? 0))[0]?.text;
+  expect(best("i42", ["issue-1042 x", "issue-42"])).toBe("issue-42");
+  expect(best("login", ["long list of gins", "#42 Login fails"])).toBe("#42 Login fails");
+  expect(best("zzz", ["issue-42"])).toBeUndefined();
+});

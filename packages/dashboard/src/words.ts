@@ -1,0 +1,168 @@
+// Amounts, times and statuses in words, and text from outside with its invisible characters made visible. Pure.
+import type { RunStatus } from "@holdfast/core/status";
+import type { Amounts, Budget } from "./api.ts";
+
+/** How a status looks. `you`: it waits for the user. */
+export type Tone = Exclude<RunStatus["kind"], "waiting"> | "you" | "waiting";
+
+export function toneOf(status: RunStatus): Tone {
+  return status.kind === "waiting" && status.for === "you" ? "you" : status.kind;
+}
+
+export function money(microUsd: number): string {
+  const usd = microUsd / 1e6;
+  if (usd === 0) return "$0";
+  if (usd < 0.001) return "<$0.001";
+  return `$${usd.toFixed(usd < 0.1 ? 3 : 2)}`;
+}
+
+export function short(count: number): string {
+  if (count < 1000) return String(count);
+  if (count < 999_500) return `${(count / 1000).toFixed(count < 9950 ? 1 : 0)}k`;
+  return `${(count / 1e6).toFixed(count < 9_950_000 ? 1 : 0)}M`;
+}
+
+export function bytes(count: number): string {
+  if (count < 1000) return `${count} B`;
+  if (count < 999_500) return `${(count / 1000).toFixed(count < 9950 ? 1 : 0)} kB`;
+  return `${(count / 1e6).toFixed(1)} MB`;
+}
+
+export function duration(milliseconds: number): string {
+  const ms = Math.max(0, milliseconds);
+  if (ms < 950) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 59.5) return `${Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} m`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} m`;
+  return `${Math.round(hours / 24)} d`;
+}
+
+/** The time since a moment, in one unit: `3 s`, `12 m`. */
+export function age(at: string, now: number): string {
+  const seconds = Math.floor(Math.max(0, now - Date.parse(at)) / 1000);
+  if (seconds < 1) return "now";
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} m`;
+  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
+}
+
+export function clock(at: string, seconds = false): string {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return at;
+  const two = (part: number): string => String(part).padStart(2, "0");
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  return seconds ? `${time}:${two(date.getSeconds())}` : time;
+}
+
+/** The time, with its day unless that is today. */
+export function moment(at: string, now: number): string {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime()) || date.toDateString() === new Date(now).toDateString()) return clock(at);
+  const day = `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, "0")}-${String(date.getDate()).padStart(2, "0")}`;
+  return `${day} ${clock(at)}`;
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** `$0.84`, or tokens where the price is unknown, or an empty text. */
+export function amount({ microUsd, tokens }: Amounts): string {
+  if (microUsd !== null) return money(microUsd);
+  return tokens === null ? "" : `${short(tokens)} tokens`;
+}
+
+export interface Gauge {
+  readonly name: string;
+  readonly spent: string;
+  readonly limit: string | null;
+  /** Parts of the limit, from 0 to 1; without a limit null. */
+  readonly filled: number | null;
+  readonly reserved: number;
+}
+
+export function gaugesOf(budget: Budget): readonly Gauge[] {
+  const kinds = [
+    ["Cost", "microUsd", money],
+    ["Tokens", "tokens", short],
+    ["Time", "milliseconds", duration],
+  ] as const;
+  return kinds.flatMap(([name, key, word]): readonly Gauge[] => {
+    const spent = budget.spent[key];
+    const limit = budget.limit[key];
+    if (spent === null && limit === null) return [];
+    const part = (value: number | null): number =>
+      limit === null || limit <= 0 ? 0 : Math.min(1, (value ?? 0) / limit);
+    const filled = part(spent);
+    return [
+      {
+        name,
+        spent: spent === null ? "unknown" : word(spent),
+        limit: limit === null ? null : word(limit),
+        filled: limit === null ? null : filled,
+        reserved: Math.min(1 - filled, part(budget.reserved[key])),
+      },
+    ];
+  });
+}
+
+export interface Piece {
+  readonly text: string;
+  /** The text stands for a character that a reader could not see. */
+  readonly mark: boolean;
+}
+
+/**
+ * Control, format (bidirectional, zero-width, tags) and private characters, lone surrogates, and letters without a shape. Line feeds and tabs are
+ * text, and so is the joiner within an emoji.
+ */
+const INVISIBLE =
+  /(?![\n\t])(?!(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d\p{Extended_Pictographic})[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
+
+/** Text from outside as pieces, so that what a reader sees is what is there. */
+export function reveal(text: string): readonly Piece[] {
+  const pieces: Piece[] = [];
+  let end = 0;
+  for (const found of text.matchAll(INVISIBLE)) {
+    if (found.index > end) pieces.push({ text: text.slice(end, found.index), mark: false });
+    pieces.push({ text: nameOf(found[0]), mark: true });
+    end = found.index + found[0].length;
+  }
+  if (end < text.length) pieces.push({ text: text.slice(end), mark: false });
+  return pieces;
+}
+
+function nameOf(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+/** Null unless it is an absolute http or https address without credentials. */
+export function webAddress(url: string | null): URL | null {
+  if (url === null || !/^https?:\/\//i.test(url)) return null;
+  const parsed = URL.canParse(url) ? new URL(url) : null;
+  return parsed === null || parsed.username !== "" || parsed.password !== "" ? null : parsed;
+}
+
+/** A higher score is a better match; null: the letters of the query do not occur in this order. */
+export function matchScore(query: string, text: string): number | null {
+  const wanted = query.toLowerCase().replaceAll(/\s+/g, "");
+  const given = text.toLowerCase();
+  if (wanted === "") return 0;
+  const whole = given.indexOf(wanted);
+  if (whole >= 0) return 1000 - Math.min(whole, 400) - Math.min(given.length, 400) / 10;
+  let score = 0;
+  let at = -1;
+  for (const letter of wanted) {
+    const next = given.indexOf(letter, at + 1);
+    if (next < 0) return null;
+    const startsWord = next === 0 || /[^a-z0-9]/.test(given.charAt(next - 1));
+    score += next === at + 1 ? 8 : startsWord ? 6 : 1;
+    at = next;
+  }
+  return score - given.length / 100;
+}
