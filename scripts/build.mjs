@@ -4,6 +4,7 @@
 //   node scripts/build.mjs --types             and the library's type declarations: for npm pack and npm run check
 //   node scripts/build.mjs --cli-only --out D  only the command line, into D
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -51,6 +52,7 @@ await rm(dist, { recursive: true, force: true });
 try {
   await Promise.all([
     buildCli(join(dist, "cli")),
+    buildPage(join(dist, "cli/ui")),
     ...(values["cli-only"] ? [] : [buildLibrary(dist)]),
     ...(values.types ? [buildTypes(dist)] : []),
   ]);
@@ -118,6 +120,14 @@ async function buildCli(outdir) {
   await copyPrompts(outdir);
   const { overview } = createRequire(import.meta.url)(join(outdir, "main.cjs"));
   await writeFile(join(outdir, "help.txt"), await overview());
+}
+
+/** The page of `holdfast ui`. The server reads these files at its start. */
+async function buildPage(outDir) {
+  const root = join(packages, "dashboard");
+  if (!existsSync(join(root, "index.html"))) return;
+  const { build: buildWithVite } = await import("vite");
+  await buildWithVite({ root, logLevel: "warn", build: { outDir, emptyOutDir: true } });
 }
 
 /**

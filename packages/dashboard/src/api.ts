@@ -164,7 +164,7 @@ export interface RunPage {
   readonly graph: Json | null;
   /** Votes, messages and conflicts of a team; findings of the last resume. */
   readonly notes: readonly { readonly at: string; readonly text: string }[];
-  readonly issueText: { readonly then: string; readonly now: string | null } | null;
+  readonly issueText: { readonly before: string; readonly now: string | null } | null;
   readonly command: string;
 }
 export interface ReasonCard {
@@ -180,6 +180,8 @@ export interface Timeline {
   readonly from: string;
   readonly to: string;
   readonly spans: readonly Span[];
+  /** How many short spans are left out, because there are too many to show. */
+  readonly omitted: number;
   readonly marks: readonly Mark[];
   /** Idle time that the page folds. */
   readonly gaps: readonly { readonly from: string; readonly to: string; readonly reason: string }[];
@@ -333,6 +335,7 @@ export type Action =
       readonly run: string;
       readonly question: string;
       readonly answer: string;
+      /** Recorded in the journal with the answer. Agents do not read it. */
       readonly note: string | null;
       readonly resume: boolean;
     }

@@ -13,6 +13,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, () => Promise<Omit
     approve: command(() => import("./commands/approve.ts")),
     status: command(() => import("./commands/status.ts")),
     output: command(() => import("./commands/output.ts")),
+    ui: command(() => import("./commands/ui.ts")),
   },
   Checkpoints: {
     checkpoint: command(() => import("./commands/checkpoint.ts")),

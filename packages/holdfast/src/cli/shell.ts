@@ -3,9 +3,11 @@ import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Adapters } from "@holdfast/core/adapters";
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type EffectiveConfig, type Origin, openParamsOf } from "../config/effective-config.ts";
 import type { Holdfast } from "../holdfast.ts";
+import { registerRepository } from "../repository-registry.ts";
 import type { Command, GLOBAL_FLAGS, Input, Shell } from "./command.ts";
 import { type Consent, type ConsentScope, type ReadSettings, USES_OF, createConsent } from "./consent.ts";
 import { type PendingResult, createPendingWork } from "./interrupts.ts";
@@ -45,6 +47,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const canAsk = !json && process.stdin.isTTY === true && talk.terminal;
   const work = createPendingWork();
   let holdfast: Promise<Holdfast> | undefined;
+  let opensForWriting = false;
 
   const hushed = (): boolean => signal.aborted && !params.windsDown;
   const notify = (text: string): void => {
@@ -88,6 +91,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     config: async () => (await read()).config,
     consent,
     open: ({ create, pretend = false, writes = !params.reads }) => {
+      opensForWriting ||= writes;
       holdfast ??= (async () => {
         const settings = await read();
         await consent.warnOfStore();
@@ -174,7 +178,13 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     },
     async close() {
       const ended = await work.settle();
-      await (await holdfast?.catch(() => undefined))?.close();
+      const opened = await holdfast?.catch(() => undefined);
+      if (opened !== undefined && opensForWriting && !PRETENDED.has(opened)) {
+        const { store, workspaces } = opened;
+        const root = (): Promise<string> => mainWorktreeRoot(workspaces, cwd);
+        await registerRepository(env, { id: store.id, store: store.location, root }, Date.now());
+      }
+      await opened?.close();
       return ended;
     },
   };

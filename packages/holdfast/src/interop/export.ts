@@ -78,9 +78,8 @@ export async function exportTranscript(adapters: CoreAdapters, run: RunSummary):
   const newest = (await store.latest(run.id))?.planes;
   const given = await firstInputs(adapters, run.id);
   const { agent, model } = newest?.config ?? { agent: null, model: null };
-  const { version } = JSON.parse(readPackageFile("package.json")) as { readonly version?: unknown };
   const inputs = given?.inputs ?? null;
-  const conductor = { version: String(version), agent, model };
+  const conductor = { version: ownVersion(), agent, model };
   const encoded = exportAtif({ run, entries, logs, inputs, conductor });
   return { ...encoded, losses: [...encoded.losses, ...lossesOf({ given, newest: newest?.inputs ?? null, cut })] };
 }
@@ -132,6 +131,12 @@ export function schemaText(name: keyof typeof FILES): string {
  * Reads a file of the installed package. The package root is above this file; how far depends on whether this is the
  * library, the bundle or the source.
  */
+/** The version of this package. */
+export function ownVersion(): string {
+  const { version } = JSON.parse(readPackageFile("package.json")) as { readonly version?: unknown };
+  return String(version);
+}
+
 function readPackageFile(path: string): string {
   for (let directory = import.meta.dirname; ; directory = dirname(directory)) {
     try {

@@ -2,18 +2,11 @@
  * The worker's files in the user's state directory: the repositories that it looks after, its attempts, and a lock that
  * shows whether a worker is alive. Everything else is in the stores of the repositories.
  */
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
-import { asRecord, asRecords, sha256 } from "@holdfast/core/json";
+import { asRecords } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
-import {
-  makeDurableDirectory,
-  readRegularFile,
-  removeDurable,
-  removeIfEmpty,
-  writeDurable,
-  xdgHome,
-} from "@holdfast/platform/files";
+import { makeDurableDirectory, removeDurable, removeIfEmpty, xdgHome } from "@holdfast/platform/files";
 import { randomId } from "@holdfast/platform/identity";
 import {
   type ProcessLock,
@@ -22,9 +15,8 @@ import {
   readProcessLock,
   sweepProcessLocks,
 } from "@holdfast/platform/process-lock";
+import { type Env, fileName, listStateFiles, readStateFile, writeStateFile } from "../repository-registry.ts";
 import type { Attempt } from "./plan-work.ts";
-
-type Env = Readonly<Record<string, string | undefined>>;
 
 /** A repository that the worker looks after. */
 export interface WorkerRepository {
@@ -55,28 +47,13 @@ export interface WorkerState {
 
 export function openWorkerState(env: Env): WorkerState {
   const directory = join(xdgHome(env, "XDG_STATE_HOME"), "holdfast/worker");
-  // A file for each repository: two processes that add one at the same time cannot lose each other's.
   const [list, historyPath, locks] = [
     join(directory, "repositories"),
     join(directory, "history.json"),
     join(directory, "alive"),
   ];
-  const write = (path: string, document: object): void => {
-    makeDurableDirectory(dirname(path));
-    writeDurable({
-      path,
-      data: Buffer.from(`${JSON.stringify({ version: 1, ...document }, null, 2)}\n`),
-      mode: "replace",
-    });
-  };
-  const fileOf = (root: string): string => join(list, `${sha256(root).slice(0, 32)}.json`);
-  // A temporary file of a killed process does not end so.
-  const listed = (): readonly string[] =>
-    existsSync(list)
-      ? readdirSync(list)
-          .filter((name) => /^[0-9a-f]{32}\.json$/.test(name))
-          .map((name) => join(list, name))
-      : [];
+  const fileOf = (root: string): string => join(list, fileName(root));
+  const listed = (): readonly string[] => listStateFiles(list);
   const live = (): readonly string[] =>
     listProcessLocks(locks).filter((name) => readProcessLock(locks, name) === "held");
   const state: WorkerState = {
@@ -89,7 +66,7 @@ export function openWorkerState(env: Env): WorkerState {
     add(repository) {
       const same = state.repositories().find(({ root }) => root === repository.root);
       if (same !== undefined && same.store === repository.store) return false;
-      write(fileOf(repository.root), repository);
+      writeStateFile(fileOf(repository.root), repository);
       return true;
     },
     remove(root) {
@@ -102,7 +79,7 @@ export function openWorkerState(env: Env): WorkerState {
     saveHistory(history) {
       // A worker that never started a run leaves no file.
       if (history.size === 0 && !existsSync(historyPath)) return;
-      write(historyPath, { attempts: [...history].map(([key, attempt]) => ({ key, ...attempt })) });
+      writeStateFile(historyPath, { attempts: [...history].map(([key, attempt]) => ({ key, ...attempt })) });
     },
     lock() {
       // A worker that had nothing to do leaves nothing behind.
@@ -151,28 +128,8 @@ function pidOf(name: string): number {
   return Number.parseInt(name.split("-")[0] ?? "", 16);
 }
 
-/**
- * An absent file is empty. A file that other users could have written counts as absent: it could make the worker start
- * programs in a directory of their choice. A file that does not parse is an error, because an empty list would hide runs.
- */
 function read(path: string): Readonly<Record<string, unknown>> {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  if (stat === undefined || (stat.mode & 0o022) !== 0) return {};
-  if (process.getuid !== undefined && stat.uid !== process.getuid()) return {};
-  const file = readRegularFile({ path, maxBytes: 4_000_000 });
-  // Another process may have removed it just now.
-  if (file.kind === "absent") return {};
-  try {
-    if (file.kind === "read") return asRecord(JSON.parse(file.bytes.toString("utf8")));
-  } catch {
-    // Reported below.
-  }
-  throw new HoldfastError({
-    code: "IO_FAILED",
-    message: `The worker's file ${path} cannot be read`,
-    hint: "Remove it, then add each repository again with `holdfast service install`.",
-    data: { path },
-  });
+  return readStateFile(path, "Remove it, then add each repository again with `holdfast service install`.");
 }
 
 function parseRepository({ root, store }: Readonly<Record<string, unknown>>): readonly WorkerRepository[] {

@@ -1,0 +1,243 @@
+/** The `ui` command: shows every run of this machine in a web page on the loopback interface. */
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { RUN_ID } from "@holdfast/core/run";
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
+import type { Holdfast } from "../../holdfast.ts";
+import { type NamedRepository, listRepositories, nameRepositories } from "../../repository-registry.ts";
+import { type PageServer, announcePageServer, findPageServer } from "../../ui/ui-state.ts";
+import type { CommandSpec, Input, Shell } from "../command.ts";
+import type { Exit } from "../exit.ts";
+import { parseCount } from "../parse-arguments.ts";
+
+export const spec = {
+  name: "ui",
+  summary: "see and steer every run in a web page",
+  details: [
+    "Serves a web page on 127.0.0.1 and opens it in the browser. It shows the runs of all repositories of this user, live: what waits for you, why a run stopped, its timeline and checkpoints, and what a restore would change. Every action shows its plan first, and the command that does the same.",
+    "The address has a code that works once, in one browser. Run the command again for another browser: it opens the server that runs already. The server stops with Ctrl+C, and after eight hours without a browser. Runs do not depend on it.",
+    "The page needs no account and no network. --host makes it reachable from other machines; this needs HOLDFAST_UI_TOKEN, a secret of at least 32 characters, and is not encrypted: prefer an SSH tunnel to the port.",
+  ],
+  operands: [
+    { name: "ADDRESS", about: "RUN, RUN@7 or RUN@5..9: open this page", required: false, completes: "address" },
+  ],
+  consent: "reads",
+  flags: {
+    here: { type: "boolean", about: "only the runs of this repository" },
+    "read-only": { type: "boolean", about: "show runs; offer no actions" },
+    "no-open": { type: "boolean", about: "print the address, and open no browser" },
+    port: { type: "text", value: "N", about: "listen on this port (default 4680, or another if it is taken)" },
+    host: { type: "text", value: "ADDRESS", about: "listen on this address of the machine; needs HOLDFAST_UI_TOKEN" },
+  },
+  examples: [
+    { line: "holdfast ui", about: "open the page" },
+    { line: "holdfast ui issue-42", about: "open the page of one run" },
+    { line: "holdfast ui --no-open --port 4700", about: "print the address, for an SSH tunnel" },
+  ],
+  reads: true,
+  windsDown: true,
+  json: '{"kind": "serving", "url", "origin", "port", "pid", "readOnly"}; with a server that runs already "kind" is "running". "url" has the code, which works once.',
+} as const satisfies CommandSpec;
+
+const LOOPBACK = "127.0.0.1";
+const MIN_TOKEN = 32;
+/** The server ends after this long without a browser. */
+const IDLE_MS = 8 * 3_600_000;
+
+export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
+  const port = portOf(input.text("port"));
+  const address = input.text("host") ?? LOOPBACK;
+  const token = tokenOf(shell, input.text("host"));
+  const here = await repositoryHere(shell);
+  const path = await pathOf(shell, here, input.operand(0));
+  const only = input.on("here") ? here : null;
+  if (input.on("here") && here === null)
+    throw new HoldfastError({
+      code: "STORE_ABSENT",
+      message: "Nothing is saved here yet",
+      hint: "Start a run with `holdfast run`, or leave out --here.",
+    });
+  const running =
+    input.text("port") === undefined && input.text("host") === undefined ? findPageServer(shell.env) : null;
+  if (running !== null && isEnough(running, { only, readOnly: input.on("read-only") }))
+    return await openRunning(shell, running, { path, open: !input.on("no-open") });
+  return await serve(shell, { address, port, token, only, path, input });
+}
+
+/** Another server is needed only for a view that the running one does not have. */
+function isEnough(
+  server: PageServer,
+  wanted: { readonly only: NamedRepository | null; readonly readOnly: boolean },
+): boolean {
+  return server.readOnly === wanted.readOnly && server.only === (wanted.only?.store ?? null);
+}
+
+async function serve(
+  shell: Shell,
+  params: {
+    readonly address: string;
+    readonly port: number | null;
+    readonly token: string | null;
+    readonly only: NamedRepository | null;
+    readonly path: string;
+    readonly input: Input<(typeof spec)["flags"]>;
+  },
+): Promise<Exit> {
+  const { address, only, path, input } = params;
+  const [{ Repositories }, { Sessions }, server, { ownVersion }] = await Promise.all([
+    import("../../ui/repositories.ts"),
+    import("../../ui/session.ts"),
+    import("../../ui/server.ts"),
+    import("../../interop/export.ts"),
+  ]);
+  const readOnly = input.on("read-only");
+  const now = (): number => Date.now();
+  const list = (): readonly NamedRepository[] => (only === null ? listRepositories(shell.env, now()) : [only]);
+  const sessions = new Sessions(now, params.token);
+  const secret = randomBytes(32).toString("base64url");
+  const files = server.readPage();
+  await using repositories = new Repositories({ list, now });
+  await using running = await server.startServer({
+    address,
+    port: params.port,
+    app: (hosts) =>
+      server.createApp({
+        repositories,
+        sessions,
+        hosts,
+        files,
+        readOnly,
+        secret,
+        version: ownVersion(),
+        instance: randomBytes(6).toString("hex"),
+      }),
+  });
+  const { origin, port } = running;
+  // A second server on another port is not announced: commands print addresses of the first.
+  using _announced = announceOrNot(shell, { origin, pid: process.pid, secret, readOnly, only: only?.store ?? null });
+  const opens = !input.on("no-open");
+  const code = sessions.code(opens ? server.CODE_MS.opened : server.CODE_MS.printed);
+  const url = `${origin}${path}#k=${code}`;
+  shell.print({
+    json: () => ({ kind: "serving", url, origin, port, pid: process.pid, readOnly }),
+    text: () => `${url}\n`,
+  });
+  if (files.size === 0) shell.notify("This program was built without its page; only the API answers.");
+  if (address !== LOOPBACK)
+    shell.notify("Other machines can reach this server, and its connections are not encrypted.");
+  shell.notify("The address works once. Ctrl+C stops the server; runs do not depend on it.");
+  if (opens) openBrowser(shell, url);
+  await sleep(IDLE_MS, undefined, { signal: shell.signal }).catch(() => undefined);
+  return shell.signal.aborted ? "interrupted" : "done";
+}
+
+function announceOrNot(shell: Shell, server: PageServer): Disposable {
+  try {
+    return announcePageServer(shell.env, server);
+  } catch {
+    return { [Symbol.dispose]: () => undefined };
+  }
+}
+
+async function openRunning(
+  shell: Shell,
+  server: PageServer,
+  params: { readonly path: string; readonly open: boolean },
+): Promise<Exit> {
+  const { origin, pid, secret, readOnly } = server;
+  const answer = await fetch(`${origin}/api/code`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ secret, printed: !params.open }),
+    signal: AbortSignal.timeout(10_000),
+  }).catch((cause: unknown) => {
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message: `The page server (pid ${pid}) does not answer at ${origin}`,
+      hint: `End it with \`kill ${pid}\`, then run \`holdfast ui\` again.`,
+      cause,
+    });
+  });
+  const { code } = (await answer.json()) as { readonly code?: unknown };
+  if (typeof code !== "string")
+    throw new HoldfastError({
+      code: "IO_FAILED",
+      message: `The page server (pid ${pid}) at ${origin} refused to give a code`,
+      hint: `End it with \`kill ${pid}\`, then run \`holdfast ui\` again.`,
+    });
+  const url = `${origin}${params.path}#k=${code}`;
+  shell.print({
+    json: () => ({ kind: "running", url, origin, port: Number(new URL(origin).port), pid, readOnly }),
+    text: () => `${url}\n`,
+  });
+  shell.notify(`The page server runs already (pid ${pid}). The address works once.`);
+  if (params.open) openBrowser(shell, url);
+  return "done";
+}
+
+function portOf(text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const port = parseCount("port", text);
+  if (port > 65_535) throw usageError("--port must be at most 65535", "Leave it out to use the default.");
+  return port;
+}
+
+/** Beyond loopback, only a secret of the user protects the page. */
+function tokenOf(shell: Shell, host: string | undefined): string | null {
+  const token = shell.env["HOLDFAST_UI_TOKEN"] ?? "";
+  if (host === undefined) return token.length >= MIN_TOKEN ? token : null;
+  if (token.length < MIN_TOKEN || !/^[A-Za-z0-9_-]+$/.test(token))
+    throw usageError(
+      `--host makes the page reachable from other machines, and needs HOLDFAST_UI_TOKEN with at least ${MIN_TOKEN} letters, digits, hyphens or underscores`,
+      "Set it to the output of `openssl rand -hex 32`, or use an SSH tunnel and leave out --host.",
+    );
+  return token;
+}
+
+/** The store of the current directory, under the name that the page uses; null: there is none. */
+async function repositoryHere(shell: Shell): Promise<NamedRepository | null> {
+  const holdfast = await openHere(shell);
+  if (holdfast === undefined) return null;
+  const { id, location: store } = holdfast.store;
+  const known = listRepositories(shell.env, Date.now()).find((one) => one.store === store);
+  const root = await mainWorktreeRoot(holdfast.workspaces, shell.cwd);
+  const [named = null] = nameRepositories([{ id, store, root, usedAt: new Date().toISOString() }]);
+  return known ?? named;
+}
+
+/** Outside a repository the page still shows the others. */
+async function openHere(shell: Shell): Promise<Holdfast | undefined> {
+  try {
+    return await shell.openIfThere();
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "NOT_A_REPOSITORY") return undefined;
+    throw error;
+  }
+}
+
+/** The page that the address names: `/r/shop/issue-42/@7`. Without one, the page decides what needs the user most. */
+async function pathOf(shell: Shell, here: NamedRepository | null, typed: string | undefined): Promise<string> {
+  if (typed === undefined) return "/";
+  const [, name = "", rest = ""] = /^([^@]*)(@\d+(?:\.\.\d+)?)?$/.exec(typed) ?? [];
+  const holdfast = name === "" ? undefined : await openHere(shell);
+  if (here === null || holdfast === undefined)
+    throw usageError(`${JSON.stringify(typed)} names no page`, "Write RUN, RUN@7 or RUN@5..9, in its repository.");
+  const { id } = await holdfast.resolveRun(name);
+  if (!RUN_ID.test(id)) throw new TypeError("a stored run has a valid id");
+  return `/r/${encodeURIComponent(here.key)}/${id}${rest === "" ? "" : `/${rest}`}`;
+}
+
+/** The code is in the arguments of a program of this user for a moment; it works once. */
+function openBrowser(shell: Shell, url: string): void {
+  const [command = "", ...args] =
+    process.platform === "darwin"
+      ? ["open", url]
+      : process.platform === "win32"
+        ? ["rundll32", "url.dll,FileProtocolHandler", url]
+        : ["xdg-open", url];
+  const child = spawn(command, args, { stdio: "ignore", detached: true });
+  child.once("error", () => shell.notify("No browser could be opened. Open the address above in one."));
+  child.unref();
+}

@@ -1,0 +1,306 @@
+/** Opens the stores of many repositories for reading, keeps few of them open, and caches what never changes. Nothing here writes to a store. */
+import { HoldfastError } from "@holdfast/platform/error";
+import type { RunSummary } from "@holdfast/core/run";
+import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import type { Group, Problem, Repository, RunRow, RunsPage } from "@holdfast/dashboard/api";
+import { toHoldfastError } from "../cli/output/terminal.ts";
+import type { Holdfast } from "../holdfast.ts";
+import { openHoldfast } from "../open.ts";
+import type { NamedRepository } from "../repository-registry.ts";
+import { GROUPS, JournalReader, type RunFacts, groupOf, readFacts, rowOf } from "./run-rows.ts";
+
+/** One repository whose store is open. */
+export class OpenRepository {
+  readonly named: NamedRepository;
+  readonly holdfast: Holdfast;
+  usedAt = 0;
+  readonly #facts = new Map<
+    string,
+    { readonly entries: number; readonly createdAt: string; readonly facts: RunFacts }
+  >();
+  /** Newest last. */
+  readonly #readers = new Map<string, { readonly createdAt: string; reader: Promise<JournalReader> }>();
+
+  constructor(named: NamedRepository, holdfast: Holdfast) {
+    this.named = named;
+    this.holdfast = holdfast;
+  }
+
+  /** The journal of a run, folded up to its end. Concurrent calls share one pass. */
+  async read(run: Pick<RunSummary, "id" | "createdAt">): Promise<JournalReader> {
+    const known = this.#readers.get(run.id);
+    // A run that was removed and made again has another journal.
+    const before = known?.createdAt === run.createdAt ? known.reader : Promise.resolve(new JournalReader());
+    const reader = this.#continue(run.id, before);
+    this.#readers.delete(run.id);
+    this.#readers.set(run.id, { createdAt: run.createdAt, reader });
+    const [oldest] = this.#readers.keys();
+    if (this.#readers.size > MAX_READERS && oldest !== undefined) this.#readers.delete(oldest);
+    // A journal that cannot be read may be repaired later.
+    reader.catch(() => this.#readers.delete(run.id));
+    return await reader;
+  }
+
+  async #continue(run: string, before: Promise<JournalReader>): Promise<JournalReader> {
+    const reader = await before;
+    const after = reader.timeline.entries;
+    for await (const entry of this.holdfast.store.readJournal({ run, after })) reader.read(entry);
+    return reader;
+  }
+
+  /** Read again only if the run has new entries. */
+  async facts(run: RunSummary): Promise<RunFacts> {
+    const known = this.#facts.get(run.id);
+    if (known?.entries === run.entries && known.createdAt === run.createdAt) return known.facts;
+    const facts = await readFacts(this.holdfast, run, await this.read(run));
+    this.#facts.set(run.id, { entries: run.entries, createdAt: run.createdAt, facts });
+    return facts;
+  }
+
+  /** The title, if it was read before; else what the run itself says. */
+  textOf({ id, work, workflow }: RunSummary): string {
+    const known = this.#facts.get(id)?.facts;
+    const what = work.kind === "issue" ? `#${work.number}` : work.kind === "task" ? work.text : "";
+    return `${id} ${workflow} ${what} ${known?.title ?? ""} ${known?.branch ?? ""}`.toLowerCase();
+  }
+
+  /** A run whose journal or checkpoints are damaged is shown with its reason. */
+  async row(found: Pick<RunWithStatus, "run" | "status">, now: number): Promise<RunRow> {
+    const repository = this.named.key;
+    try {
+      return rowOf({ repository, found, facts: await this.facts(found.run), now });
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      const facts: RunFacts = {
+        title: found.run.id,
+        step: null,
+        scores: [],
+        checks: [],
+        budget: null,
+        branch: null,
+        pullRequest: null,
+        issue: null,
+        crashes: 0,
+        updatedAt: found.run.latest?.createdAt ?? found.run.createdAt,
+        damaged: found.run.latest === null ? [] : [found.run.latest.sequence],
+      };
+      return { ...rowOf({ repository, found, facts, now }), group: "you", reason: error.message };
+    }
+  }
+}
+
+const MAX_READERS = 64;
+const MAX_OPEN = 32;
+/** A handle that was used this recently may still be in use. */
+const BUSY_MS = 10_000;
+const IDLE_MS = 60_000;
+
+export interface RepositoriesParams {
+  /** Reads the registry again at each call. */
+  readonly list: () => readonly NamedRepository[];
+  readonly now: () => number;
+}
+
+export class Repositories implements AsyncDisposable {
+  readonly #params: RepositoriesParams;
+  readonly #open = new Map<string, Promise<OpenRepository>>();
+
+  constructor(params: RepositoriesParams) {
+    this.#params = params;
+  }
+
+  list(): readonly NamedRepository[] {
+    return this.#params.list();
+  }
+
+  now(): number {
+    return this.#params.now();
+  }
+
+  /** Throws RUN_NOT_FOUND for a name that is not in the list: names from a request never become paths. */
+  async open(key: string): Promise<OpenRepository> {
+    const named = this.list().find((one) => one.key === key);
+    if (named === undefined)
+      throw new HoldfastError({
+        code: "RUN_NOT_FOUND",
+        message: `There is no repository ${JSON.stringify(key.slice(0, 100))} here`,
+        hint: "Run a holdfast command in it, then look again.",
+      });
+    return await this.openNamed(named);
+  }
+
+  async openNamed(named: NamedRepository): Promise<OpenRepository> {
+    const place = `${named.store}\n${named.key}`;
+    const opening = this.#open.get(place) ?? this.#start(named, place);
+    const opened = await opening;
+    opened.usedAt = this.now();
+    await this.#closeUnused();
+    return opened;
+  }
+
+  #start(named: NamedRepository, place: string): Promise<OpenRepository> {
+    const opening = openHoldfast({ cwd: named.root, store: named.store, create: false, readOnly: true }).then(
+      (holdfast) => new OpenRepository(named, holdfast),
+    );
+    this.#open.set(place, opening);
+    opening.catch(() => this.#open.delete(place));
+    return opening;
+  }
+
+  async #closeUnused(): Promise<void> {
+    if (this.#open.size <= 1) return;
+    const opened = await Promise.all(
+      [...this.#open].map(async ([place, opening]) => ({ place, one: await opening.catch(() => null) })),
+    );
+    const now = this.now();
+    const byAge = opened.flatMap(({ place, one }) => (one === null ? [] : [{ place, one }]));
+    byAge.sort((a, b) => a.one.usedAt - b.one.usedAt);
+    let excess = byAge.length - MAX_OPEN;
+    for (const { place, one } of byAge) {
+      const idle = now - one.usedAt;
+      if (!(idle > IDLE_MS || (excess > 0 && idle > BUSY_MS))) continue;
+      excess -= 1;
+      this.#open.delete(place);
+      await one.holdfast.close();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const opening of this.#open.values()) await (await opening.catch(() => null))?.holdfast.close();
+    this.#open.clear();
+  }
+}
+
+export interface RunsQuery {
+  readonly repository: string | null;
+  readonly statuses: ReadonlySet<string>;
+  readonly workflow: string | null;
+  /** Lower case. */
+  readonly text: string;
+  readonly before: string | null;
+  readonly limit: number;
+}
+
+export const EVERY_RUN: RunsQuery = {
+  repository: null,
+  statuses: new Set(),
+  workflow: null,
+  text: "",
+  before: null,
+  limit: 50,
+};
+
+interface FoundRun {
+  readonly in: OpenRepository;
+  readonly found: RunWithStatus;
+  readonly group: Group;
+  /** When it was last saved or ended. */
+  readonly at: string;
+}
+
+/**
+ * The runs of all repositories: what the page shows, and `list --all-repositories` prints. One query a store; the details of a finished run
+ * are read only if its row is on the page.
+ */
+export async function readRuns(repositories: Repositories, query: RunsQuery): Promise<RunsPage> {
+  const now = repositories.now();
+  const { runs, problems } = await findRuns(repositories, query);
+  const counts: Record<Group, number> = { you: 0, running: 0, waiting: 0, finished: 0 };
+  for (const { group } of runs) counts[group] += 1;
+  const unfinished = query.before === null ? runs.filter(({ group }) => group !== "finished") : [];
+  const finished = runs.filter(({ group }) => group === "finished").toSorted(newestFirst);
+  const start = query.before === null ? 0 : startAfter(finished, query.before);
+  const page = finished.slice(start, start + query.limit);
+  const ordered = [
+    ...GROUPS.flatMap((group) => unfinished.filter((one) => one.group === group).toSorted(newestFirst)),
+    ...page,
+  ];
+  const rows: RunRow[] = [];
+  for (const one of ordered) rows.push(await one.in.row(one.found, now));
+  const last = page.at(-1);
+  const next = last === undefined || start + page.length >= finished.length ? null : cursorOf(last);
+  return { asOf: new Date(now).toISOString(), counts, rows, next, problems };
+}
+
+async function findRuns(
+  repositories: Repositories,
+  query: RunsQuery,
+): Promise<{ readonly runs: readonly FoundRun[]; readonly problems: RunsPage["problems"] }> {
+  const runs: FoundRun[] = [];
+  const problems: { readonly repository: string; readonly problem: Problem }[] = [];
+  const now = repositories.now();
+  for (const named of repositories.list()) {
+    if (query.repository !== null && named.key !== query.repository) continue;
+    try {
+      const opened = await repositories.openNamed(named);
+      const { workflow } = query;
+      for (const found of await opened.holdfast.statuses(workflow === null ? {} : { workflow })) {
+        if (query.statuses.size > 0 && !query.statuses.has(found.status.kind)) continue;
+        if (query.text !== "" && !`${named.key} ${opened.textOf(found.run)}`.includes(query.text)) continue;
+        runs.push({ in: opened, found, group: groupOf(found, now), at: timeOf(found) });
+      }
+      const cuts = opened.holdfast.store.withheld?.() ?? [];
+      if (cuts.length > 0) problems.push({ repository: named.key, problem: cutProblem(cuts) });
+    } catch (error) {
+      problems.push({ repository: named.key, problem: problemOf(error) });
+    }
+  }
+  return { runs, problems };
+}
+
+function timeOf({ run, status }: RunWithStatus): string {
+  const ended = status.kind === "done" || status.kind === "failed" ? status.at : null;
+  return ended ?? run.latest?.createdAt ?? run.createdAt;
+}
+
+function newestFirst(a: FoundRun, b: FoundRun): number {
+  return a.at === b.at ? compare(keyOf(a), keyOf(b)) : compare(b.at, a.at);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function keyOf({ in: { named }, found }: FoundRun): string {
+  return `${named.key}/${found.run.id}`;
+}
+
+function cursorOf(run: FoundRun): string {
+  return Buffer.from(`${run.at} ${keyOf(run)}`).toString("base64url");
+}
+
+/** A run that ended meanwhile does not move the page: the cursor names a time, not a place. */
+function startAfter(finished: readonly FoundRun[], cursor: string): number {
+  const [at = "", key = ""] = Buffer.from(cursor, "base64url").toString("utf8").split(" ", 2);
+  const found = finished.findIndex((one) => one.at < at || (one.at === at && keyOf(one) > key));
+  return found === -1 ? finished.length : found;
+}
+
+/** The repositories as the page shows them, each with the reason why it cannot be read. */
+export async function readRepositories(repositories: Repositories): Promise<readonly Repository[]> {
+  const found: Repository[] = [];
+  for (const named of repositories.list()) {
+    const { key, name, root } = named;
+    const problem = await repositories.openNamed(named).then(
+      () => null,
+      (error: unknown) => problemOf(error),
+    );
+    found.push({ key, name, path: root, problem });
+  }
+  return found;
+}
+
+/** As the CLI reports it. The command is the first one that the hint names. */
+export function problemOf(thrown: unknown): Problem {
+  const { code, message, hint } = toHoldfastError(thrown);
+  return { code, message, hint: hint ?? null, command: /`(holdfast [^`]+)`/.exec(hint ?? "")?.[1] ?? null };
+}
+
+function cutProblem(cuts: readonly { readonly why: string }[]): Problem {
+  return {
+    code: "STORE_CUT",
+    message: `The store is older or shorter than before. Not listed: ${cuts.map(({ why }) => why).join("; ")}`,
+    hint: "The other runs are complete. `holdfast verify` names the damage.",
+    command: "holdfast verify",
+  };
+}

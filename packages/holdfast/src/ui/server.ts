@@ -1,0 +1,309 @@
+/** The page server: checks each request, answers queries about runs from open stores, and serves the built page from memory. */
+import { readFileSync, readdirSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { extname, join } from "node:path";
+import { createAdaptorServer } from "@hono/node-server";
+import { type Context, Hono } from "hono";
+import type { Boot, Failure, Session } from "@holdfast/dashboard/api";
+import { asRecord } from "@holdfast/core/json";
+import { RUN_ID } from "@holdfast/core/run";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { EXIT_OF, type Exit } from "../cli/exit.ts";
+import { toHoldfastError } from "../cli/output/terminal.ts";
+import {
+  type OpenRepository,
+  type Repositories,
+  type RunsQuery,
+  problemOf,
+  readRepositories,
+  readRuns,
+} from "./repositories.ts";
+import {
+  readCheckpoints,
+  readEffects,
+  readEntries,
+  readEntry,
+  readInbox,
+  readLog,
+  readLogs,
+  readRunPage,
+  readTimeline,
+} from "./run-page.ts";
+import { HEADERS, MAX_BODY, RateLimit, type Sessions, isSameSecret, ownHosts, refuseRequest } from "./session.ts";
+
+export interface ServerParams {
+  readonly repositories: Repositories;
+  readonly sessions: Sessions;
+  /** Names of this server in addresses. Known once it listens. */
+  readonly hosts: () => ReadonlySet<string>;
+  readonly files: ReadonlyMap<string, PageFile>;
+  readonly version: string;
+  readonly instance: string;
+  readonly readOnly: boolean;
+  /** Known only to processes of this user. Gives a new code for a browser. */
+  readonly secret: string;
+}
+
+export interface PageFile {
+  readonly type: string;
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+  ".ico": "image/x-icon",
+};
+
+/** The built page, by address. Read once: no request reaches the file system. Empty: this program was built without a page. */
+export function readPage(folder = join(import.meta.dirname, "ui")): ReadonlyMap<string, PageFile> {
+  const files = new Map<string, PageFile>();
+  const walk = (directory: string, prefix: string): void => {
+    for (const entry of readdirSync(directory, { withFileTypes: true })) {
+      const path = join(directory, entry.name);
+      if (entry.isDirectory()) walk(path, `${prefix}${entry.name}/`);
+      const type = TYPES[extname(entry.name)];
+      if (entry.isFile() && type !== undefined)
+        files.set(`${prefix}${entry.name}`, { type, body: new Uint8Array(readFileSync(path)) });
+    }
+  };
+  try {
+    walk(folder, "/");
+  } catch {
+    // Tests run the sources, which have no built page.
+  }
+  return files;
+}
+
+/** How long a code in an address may be used: one that a browser opens at once, and one that the user copies. */
+export const CODE_MS = { opened: 60_000, printed: 10 * 60_000 } as const;
+
+export function createApp(params: ServerParams): Hono {
+  const app = new Hono();
+  const { repositories, sessions } = params;
+  const codes = new RateLimit(10, () => repositories.now());
+
+  app.use("*", async (context, next) => {
+    for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
+    context.header("Cache-Control", "no-store");
+    const { req } = context;
+    const refused = refuseRequest(
+      { method: req.method, path: req.path, url: req.url, header: (name) => req.header(name) },
+      params.hosts(),
+    );
+    if (refused !== null) return refuse(context, refused.status, refused.message);
+    return await next();
+  });
+  app.onError((error, context) => failure(context, error));
+
+  app.post("/api/session", async (context) => {
+    if (!codes.allows()) return refuse(context, 429, "Too many codes: wait a second.");
+    const { code } = asRecord(await bodyOf(context));
+    const token = typeof code === "string" ? sessions.trade(code) : null;
+    if (token === null)
+      return refuse(context, 401, "The code was used already, or is too old. Run `holdfast ui` again.");
+    return context.json({ token } satisfies Session);
+  });
+  // Another `holdfast ui` of the same user, which can read the state file.
+  app.post("/api/code", async (context) => {
+    if (!codes.allows()) return refuse(context, 429, "Too many codes: wait a second.");
+    const { secret, printed } = asRecord(await bodyOf(context));
+    if (typeof secret !== "string" || !isSameSecret(secret, params.secret)) return refuse(context, 401, "No.");
+    return context.json({ code: sessions.code(printed === true ? CODE_MS.printed : CODE_MS.opened) });
+  });
+
+  app.use("/api/*", async (context, next) => {
+    if (!sessions.allows(context.req.header("authorization")))
+      return refuse(context, 401, "There is no session. Open the address that `holdfast ui` prints.");
+    return await next();
+  });
+  app.get("/api/boot", async (context) => {
+    const { version, instance, readOnly } = params;
+    const asOf = new Date(repositories.now()).toISOString();
+    const boot: Boot = { version, instance, readOnly, asOf, repositories: await readRepositories(repositories) };
+    return context.json(boot);
+  });
+  app.get("/api/runs", async (context) => context.json(await readRuns(repositories, runsQuery(context))));
+  app.get("/api/inbox", async (context) => context.json(await readInbox(repositories)));
+  addRunRoutes(app, repositories);
+
+  app.all("/api/*", (context) => refuse(context, 404, "There is no such address."));
+  app.get("*", (context) => servePage(context, params.files));
+  return app;
+}
+
+function addRunRoutes(app: Hono, repositories: Repositories): void {
+  const at = "/api/runs/:repository/:run";
+  const now = (): number => repositories.now();
+  const get = (path: string, answer: (opened: OpenRepository, run: string, context: Context) => Promise<unknown>) =>
+    app.get(`${at}${path}`, async (context) => {
+      const { opened, run } = await openRun(repositories, context);
+      return context.json((await answer(opened, run, context)) as object);
+    });
+  get("", (opened, run) => readRunPage(opened, run, now()));
+  get("/timeline", (opened, run) => readTimeline(opened, run, now()));
+  get("/entries", (opened, run, context) =>
+    readEntries(opened, run, {
+      after: numberIn(context, "after"),
+      before: numberIn(context, "before"),
+      limit: Math.min(numberIn(context, "limit") ?? 200, 1000),
+    }),
+  );
+  get("/entries/:number", (opened, run, context) => readEntry(opened, run, parameter(context, "number")));
+  get("/checkpoints", (opened, run, context) =>
+    readCheckpoints(opened, run, {
+      before: numberIn(context, "before"),
+      limit: Math.min(numberIn(context, "limit") ?? 50, 500),
+    }),
+  );
+  get("/effects", (opened, run) => readEffects(opened, run));
+  get("/logs", (opened, run) => readLogs(opened, run));
+  get("/logs/:number", (opened, run, context) =>
+    readLog(opened, run, { number: parameter(context, "number"), ...rangeIn(context) }),
+  );
+}
+
+/** Both names pass their allow-lists before they reach a store. */
+export async function openRun(
+  repositories: Repositories,
+  context: Context,
+): Promise<{ readonly opened: OpenRepository; readonly run: string }> {
+  const run = context.req.param("run") ?? "";
+  if (!RUN_ID.test(run)) throw usageError("This does not name a run");
+  return { opened: await repositories.open(context.req.param("repository") ?? ""), run };
+}
+
+function runsQuery(context: Context): RunsQuery {
+  const { req } = context;
+  return {
+    repository: req.query("repo") ?? null,
+    statuses: new Set((req.query("status") ?? "").split(",").filter((word) => word !== "")),
+    workflow: req.query("workflow") ?? null,
+    text: (req.query("q") ?? "").trim().toLowerCase(),
+    before: req.query("before") ?? null,
+    limit: Math.min(numberIn(context, "limit") ?? 50, 200),
+  };
+}
+
+/** null: it is absent. Throws USAGE for anything but a whole number from 0. */
+export function numberIn(context: Context, name: string): number | null {
+  const text = context.req.query(name);
+  if (text === undefined) return null;
+  if (!/^\d{1,15}$/.test(text)) throw usageError(`${name} must be a whole number`);
+  return Number(text);
+}
+
+function parameter(context: Context, name: string): number {
+  const text = context.req.param(name) ?? "";
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw usageError("This address needs a number from 1");
+  return Number(text);
+}
+
+const MAX_RANGE = 256 * 1024;
+
+/** A negative offset counts from the end. */
+export function rangeIn(context: Context): { readonly offset: number; readonly limit: number } {
+  const offset = context.req.query("offset") ?? "0";
+  if (!/^-?\d{1,15}$/.test(offset)) throw usageError("offset must be a whole number");
+  return { offset: Number(offset), limit: Math.min(numberIn(context, "limit") ?? 64 * 1024, MAX_RANGE) };
+}
+
+/** The body of a POST, at most MAX_BODY bytes whatever its header says. Throws USAGE. */
+export async function bodyOf(context: Context): Promise<unknown> {
+  const bytes = await context.req.arrayBuffer();
+  if (bytes.byteLength > MAX_BODY) throw usageError("The request is too large");
+  try {
+    return JSON.parse(Buffer.from(bytes).toString("utf8"));
+  } catch {
+    throw usageError("The request is not JSON");
+  }
+}
+
+type Status = 400 | 401 | 403 | 404 | 405 | 409 | 413 | 414 | 415 | 421 | 423 | 429 | 500;
+
+const STATUS_OF: Partial<Record<Exit, Status>> = { usage: 400, nothing: 404, needs_you: 409, held: 423 };
+
+function failure(context: Context, thrown: unknown): Response {
+  const error = toHoldfastError(thrown);
+  return context.json({ error: problemOf(error) } satisfies Failure, STATUS_OF[EXIT_OF[error.code]] ?? 500);
+}
+
+export function refuse(context: Context, status: Status, message: string): Response {
+  const error = new HoldfastError({ code: "USAGE", message });
+  return context.json({ error: problemOf(error) } satisfies Failure, status);
+}
+
+/** An address without a file is a state of the page, which reads it. */
+function servePage(context: Context, files: ReadonlyMap<string, PageFile>): Response {
+  const found = files.get(context.req.path);
+  if (found !== undefined && context.req.path !== "/index.html") {
+    context.header("Cache-Control", "public, max-age=31536000, immutable");
+    return context.body(found.body, 200, { "Content-Type": found.type });
+  }
+  const index = files.get("/index.html");
+  if (index === undefined || extname(context.req.path.split("/").at(-1) ?? "") === ".js")
+    return context.text(index === undefined ? "This program was built without its page.\n" : "Not found.\n", 404);
+  return context.body(index.body, 200, { "Content-Type": index.type });
+}
+
+export interface RunningServer extends AsyncDisposable {
+  readonly port: number;
+  /** Without a path: `http://127.0.0.1:4680`. */
+  readonly origin: string;
+}
+
+/** Listens. `port` null: the usual one, or any other if it is taken. */
+export async function startServer(params: {
+  readonly app: (hosts: () => ReadonlySet<string>) => Hono;
+  readonly address: string;
+  readonly port: number | null;
+}): Promise<RunningServer> {
+  const { address } = params;
+  let hosts: ReadonlySet<string> = new Set();
+  const app = params.app(() => hosts);
+  const server = createAdaptorServer({
+    fetch: app.fetch,
+    hostname: address,
+    serverOptions: { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000 },
+  });
+  const listen = (port: number): Promise<void> =>
+    new Promise((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(port, address, () => {
+        server.off("error", reject);
+        resolve();
+      });
+    });
+  try {
+    await listen(params.port ?? USUAL_PORT);
+  } catch (error) {
+    const isTaken = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
+    if (params.port !== null || !isTaken) throw notListening(error, address, params.port ?? USUAL_PORT);
+    await listen(0);
+  }
+  const { port } = server.address() as AddressInfo;
+  hosts = ownHosts(address, port);
+  return {
+    port,
+    origin: `http://${address.includes(":") ? `[${address}]` : address}:${port}`,
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      if ("closeAllConnections" in server) server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+const USUAL_PORT = 4680;
+
+function notListening(cause: unknown, address: string, port: number): HoldfastError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new HoldfastError({
+    code: "IO_FAILED",
+    message: `The page server cannot listen on ${address}:${port}: ${why}`,
+    hint: "Choose another port with --port, or leave it out.",
+    cause,
+  });
+}
