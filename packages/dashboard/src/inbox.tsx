@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Action, Evidence, Inbox, InboxItem } from "./api.ts";
 import { useKeys } from "./keys.tsx";
 import { connection } from "./live.ts";
-import { A, Age, Empty, Icon, PageCommand, Repository, StatusChip, Text, go } from "./parts.tsx";
+import { A, Age, Command, Empty, Icon, PageCommand, Repository, StatusChip, Text, go } from "./parts.tsx";
 import { askPlan } from "./plan-sheet.tsx";
 import { NO_FILTER, runRoute } from "./router.ts";
 import { whereOf } from "./rows.ts";
@@ -108,35 +108,44 @@ function readLater(text: string): Readonly<Record<string, unknown>> {
 }
 
 /** A question with its evidence and its answers. Nothing is chosen beforehand. */
-export function Question({ item }: { readonly item: InboxItem }): JSX.Element {
+export function Question(props: {
+  readonly item: InboxItem;
+  /** On the page of the run itself. */
+  readonly inRun?: boolean;
+  readonly commands?: readonly string[];
+}): JSX.Element {
+  const { item, inRun = false, commands = [] } = props;
   const { row, options } = item;
   const [chosen, setChosen] = useState<number | null>(null);
-  const [note, setNote] = useState("");
   const [resume, setResume] = useState(true);
   const old = useStore(connection).kind === "old";
   const option = chosen === null ? undefined : options[chosen];
   const isAnswer = options.some(({ action }) => action.kind === "answer");
   const answer = (): void => {
-    if (option !== undefined) askPlan(complete(option.action, note, resume));
+    if (option !== undefined) askPlan(complete(option.action, resume));
   };
   useEffect(() => setChosen(null), [row.key]);
   useKeys({
     "ctrl+enter": answer,
-    e: () => putOff(item),
+    ...(inRun ? {} : { e: () => putOff(item) }),
     ...Object.fromEntries(options.slice(0, 9).map((_, index) => [String(index + 1), () => setChosen(index)])),
   });
   return (
     <section class="question card" aria-labelledby="question-title">
-      <div class="question-head">
-        <A to={runRoute(row.key)}>
-          <Text>{row.title}</Text>
-        </A>
-        <span class="meta">
-          <Repository name={row.repository} />
-          <Text>{whereOf(row)}</Text>
-          <Age at={row.updatedAt} />
-        </span>
-      </div>
+      {inRun ? (
+        <p class="meta">Why it stopped</p>
+      ) : (
+        <div class="question-head">
+          <A to={runRoute(row.key)}>
+            <Text>{row.title}</Text>
+          </A>
+          <span class="meta">
+            <Repository name={row.repository} />
+            <Text>{whereOf(row)}</Text>
+            <Age at={row.updatedAt} />
+          </span>
+        </div>
+      )}
       <h2 id="question-title" class="question-title">
         <Text>{item.title}</Text>
       </h2>
@@ -170,12 +179,6 @@ export function Question({ item }: { readonly item: InboxItem }): JSX.Element {
             </label>
           ))}
         </fieldset>
-        {isAnswer ? (
-          <label class="field">
-            Note for the agent (optional)
-            <input type="text" value={note} onInput={(event) => setNote(event.currentTarget.value)} />
-          </label>
-        ) : null}
         <div class="buttons question-end">
           {isAnswer ? (
             <label class="check">
@@ -191,23 +194,27 @@ export function Question({ item }: { readonly item: InboxItem }): JSX.Element {
           >
             {isAnswer ? "Answer…" : "Show the plan…"}
           </button>
-          <button
-            type="button"
-            aria-keyshortcuts="e"
-            title="Hide it until the run changes (e)"
-            onClick={() => putOff(item)}
-          >
-            Later
-          </button>
+          {inRun ? null : (
+            <button
+              type="button"
+              aria-keyshortcuts="e"
+              title="Hide it until the run changes (e)"
+              onClick={() => putOff(item)}
+            >
+              Later
+            </button>
+          )}
         </div>
       </form>
+      {commands.map((command) => (
+        <Command key={command} text={command} />
+      ))}
     </section>
   );
 }
 
-function complete(action: Action, note: string, resume: boolean): Action {
-  if (action.kind !== "answer") return action;
-  return { ...action, note: note.trim() === "" ? action.note : note.trim(), resume };
+function complete(action: Action, resume: boolean): Action {
+  return action.kind === "answer" ? { ...action, resume } : action;
 }
 
 function putOff({ row }: InboxItem): void {
@@ -222,7 +229,7 @@ export function EvidenceView({ evidence }: { readonly evidence: Evidence }): JSX
       <figcaption class="meta">
         <Text>{title}</Text>
       </figcaption>
-      <pre class={`evidence-${kind}`} tabIndex={0} aria-label={title}>
+      <pre class={`evidence-${kind}`} role="region" tabIndex={0} aria-label={title}>
         {lines.map((line, index) => (
           <span key={index} class={kind === "diff" ? lineClass(line) : undefined}>
             <Text>{line}</Text>

@@ -1,5 +1,5 @@
 // The frame around every page: navigation, connection, theme, and the dialogs that open from anywhere.
-import type { JSX } from "preact";
+import type { ComponentType, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Boot, Inbox, LiveEvent } from "./api.ts";
 import alertIcon from "./icon-alert.svg";
@@ -157,9 +157,36 @@ function Page(props: { readonly here: Route; readonly inbox: Inbox | null; reado
       return inbox === null ? <Skeleton /> : <InboxPage run={here.run} inbox={inbox} />;
     case "runs":
       return <RunsPageView filter={here.filter} boot={boot} />;
+    case "run":
+      return <Lazy key={here.run} load={loadRun} props={{ here }} />;
     default:
       return <Unknown />;
   }
+}
+
+const loadRun = (): Promise<Loaded<Extract<Route, { readonly page: "run" }>>> => import("./run.tsx");
+
+interface Loaded<R> {
+  readonly default: ComponentType<{ readonly here: R }>;
+}
+
+/** A page that is loaded when it is first shown. */
+function Lazy<R>({
+  load,
+  props,
+}: {
+  readonly load: () => Promise<Loaded<R>>;
+  readonly props: { readonly here: R };
+}): JSX.Element {
+  const [Part, setPart] = useState<ComponentType<{ readonly here: R }> | null>(null);
+  useEffect(() => {
+    let current = true;
+    void load().then((loaded) => current && setPart(() => loaded.default));
+    return () => {
+      current = false;
+    };
+  }, [load]);
+  return Part === null ? <Skeleton rows={8} /> : <Part {...props} />;
 }
 
 function Unknown(): JSX.Element {

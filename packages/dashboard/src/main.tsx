@@ -1,6 +1,7 @@
 // The entry of the page: opens the session, follows the address, and renders.
 import "./style.css";
 import "./pages.css";
+import "./run.css";
 import { render } from "preact";
 import { openSession } from "./client.ts";
 import { Layout } from "./layout.tsx";

@@ -1,0 +1,422 @@
+// The timeline of a run. One list in the document: bars on a folded axis where there is room, a story in sentences on a phone and for a screen
+// reader.
+import type { JSX, TargetedKeyboardEvent, TargetedPointerEvent } from "preact";
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
+import type { Mark, Span, Timeline } from "./api.ts";
+import { useKeys } from "./keys.tsx";
+import { A, Icon, type IconName, Text } from "./parts.tsx";
+import { checkpointRoute } from "./router.ts";
+import { useNow } from "./store.ts";
+import { type Axis, type Lane, axisOf, curvePoints, labelled, lanesOf, storyOf } from "./timeline.ts";
+import { type Tone, amount, clock, duration, money, short } from "./words.ts";
+
+const TONES: Readonly<Record<Span["result"], Tone>> = {
+  done: "done",
+  failed: "failed",
+  interrupted: "crashed",
+  open: "running",
+};
+const MARK_ICONS: Readonly<Record<Mark["kind"] | "stage" | "wait", IconName>> = {
+  checkpoint: "saved",
+  crash: "crashed",
+  restore: "restore",
+  undo: "undo",
+  answer: "answer",
+  tag: "tag",
+  fork: "fork",
+  effect: "effect",
+  stage: "done",
+  wait: "waiting",
+};
+const RESULT_ICONS: Readonly<Record<Span["result"], IconName>> = {
+  done: "done",
+  failed: "failed",
+  interrupted: "crashed",
+  open: "running",
+};
+
+interface Props {
+  readonly run: string;
+  readonly timeline: Timeline;
+  readonly checkpoints: readonly CheckpointSummary[];
+  readonly live: boolean;
+  /** A phone leaves the story out: the user came for a tab. */
+  readonly brief: boolean;
+  /** The two checkpoints of the handles; null: there are fewer than two. */
+  readonly handles: readonly [number, number] | null;
+  readonly onHandles: (handles: readonly [number, number]) => void;
+}
+
+export function TimelineView(props: Props): JSX.Element {
+  const { timeline, run, live } = props;
+  const now = useNow(live ? 1000 : 60_000);
+  const end = live ? now : Date.parse(timeline.to);
+  const axis = useMemo(() => axisOf(timeline, end), [timeline, end]);
+  const lanes = useMemo(() => lanesOf(timeline.spans), [timeline]);
+  const story = useMemo(() => storyOf(timeline), [timeline]);
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const [all, setAll] = useState(false);
+  useKeys({ e: () => setOpen(new Set(lanes.map(({ id }) => id))), w: () => setOpen(new Set()) });
+  const laneOf = new Map(lanes.map((lane) => [lane.spans[0]?.id ?? "", lane]));
+  const crashes = timeline.marks.filter(({ kind }) => kind === "crash");
+  const toggle = (id: string): void => {
+    const next = new Set(open);
+    if (!next.delete(id)) next.add(id);
+    setOpen(next);
+  };
+  const most = 200;
+  const shown = all ? story : story.slice(-most);
+  return (
+    <section class={props.brief ? "timeline timeline-brief" : "timeline"} aria-label="Timeline">
+      <div class="axis" aria-hidden="true">
+        <svg class="plot">
+          {axis.ticks.map(({ x, text }) => (
+            <text key={text + x} class="tick" x={`${x}%`} y="11">
+              {text}
+            </text>
+          ))}
+        </svg>
+      </div>
+      <div class="lanes">
+        <svg class="plot gaps" aria-hidden="true">
+          <Patterns />
+          {axis.segments.map(({ kind, x0, x1, text, from }) =>
+            kind === "gap" ? (
+              <g key={from}>
+                <rect class="gap" x={`${x0}%`} width={`${x1 - x0}%`} height="100%" />
+                <title>{text}</title>
+                <text class="gap-text" y="2">
+                  {gapLines(text).map((line) => (
+                    <tspan key={line} x={`${(x0 + x1) / 2}%`} dy="13">
+                      {line}
+                    </tspan>
+                  ))}
+                </text>
+              </g>
+            ) : null,
+          )}
+        </svg>
+        <ol class="story">
+          {story.length > shown.length ? (
+            <li class="story-more">
+              <button type="button" onClick={() => setAll(true)}>
+                Show {story.length - shown.length} earlier
+              </button>
+            </li>
+          ) : null}
+          {story.map((item, index) => {
+            const lane = item.span === null ? undefined : laneOf.get(item.span.id);
+            const early = index < story.length - shown.length;
+            if (lane === undefined && early) return null;
+            const tone = item.result === null ? "" : `tone-${TONES[item.result]}`;
+            const icon =
+              item.result !== null && item.kind === "stage" ? RESULT_ICONS[item.result] : MARK_ICONS[item.kind];
+            return (
+              <li key={item.key} class={lane === undefined ? "point" : "lane"} data-kind={item.kind}>
+                {lane === undefined ? null : (
+                  <LaneBars
+                    lane={lane}
+                    axis={axis}
+                    end={end}
+                    open={open.has(lane.id)}
+                    onToggle={() => toggle(lane.id)}
+                    crashes={crashes}
+                  />
+                )}
+                <span class="sentence">
+                  <time class="meta num" dateTime={item.at}>
+                    {clock(item.at)}
+                  </time>
+                  <span class={`sentence-icon kind-${item.kind} ${tone}`}>
+                    {item.kind === "checkpoint" ? <span class="dot num">{item.sequence}</span> : <Icon name={icon} />}
+                  </span>
+                  <span class="sentence-text">
+                    {item.kind === "checkpoint" && item.sequence !== null ? (
+                      <A to={checkpointRoute(run, item.sequence)}>
+                        <span class="sr-only">checkpoint {item.sequence}: </span>
+                        <Text>{item.text}</Text>
+                      </A>
+                    ) : (
+                      <Text>{item.text}</Text>
+                    )}
+                    <SpanFacts span={item.span} end={end} />
+                  </span>
+                </span>
+              </li>
+            );
+          })}
+        </ol>
+        <Curve
+          title="score"
+          axis={axis}
+          points={timeline.curves.scores.map(({ at, score }) => ({ at, value: score }))}
+          word={String}
+        />
+        <Curve
+          title="cost"
+          axis={axis}
+          points={timeline.curves.spent.flatMap(({ at, microUsd }) =>
+            microUsd === null ? [] : [{ at, value: microUsd }],
+          )}
+          word={money}
+        />
+        <Curve
+          title="tokens"
+          axis={axis}
+          points={timeline.curves.spent.flatMap(({ at, tokens }) => (tokens === null ? [] : [{ at, value: tokens }]))}
+          word={short}
+        />
+        <Checkpoints {...props} axis={axis} />
+      </div>
+    </section>
+  );
+}
+
+/** The text of a gap in short lines: its band is narrow. */
+function gapLines(text: string): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + word.length < 11) lines.splice(-1, 1, `${last} ${word}`);
+    else lines.push(word);
+  }
+  return lines.slice(0, 5);
+}
+
+function SpanFacts({ span, end }: { readonly span: Span | null; readonly end: number }): JSX.Element | null {
+  if (span === null) return null;
+  const spent = span.spent === null ? "" : amount(span.spent);
+  const until = span.endedAt === null ? end : Date.parse(span.endedAt);
+  const facts = [duration(until - Date.parse(span.startedAt)), spent].filter((fact) => fact !== "" && fact !== "$0");
+  return <span class="meta num"> {facts.join(" · ")}</span>;
+}
+
+/** Fills that differ without colour. */
+function Patterns(): JSX.Element {
+  return (
+    <defs>
+      <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <rect class="hatch-line" width="2" height="6" />
+      </pattern>
+    </defs>
+  );
+}
+
+function LaneBars(props: {
+  readonly lane: Lane;
+  readonly axis: Axis;
+  readonly end: number;
+  readonly open: boolean;
+  readonly onToggle: () => void;
+  readonly crashes: readonly Mark[];
+}): JSX.Element {
+  const { lane, axis, end, open } = props;
+  const first = lane.spans[0];
+  const last = lane.spans.at(-1);
+  const from = Date.parse(first?.startedAt ?? "");
+  const to = last?.endedAt == null ? end : Date.parse(last.endedAt);
+  const crashes = props.crashes.filter(({ at }) => Date.parse(at) >= from && Date.parse(at) <= to);
+  const rows = [...Map.groupBy(lane.parts, ({ name }) => name)].slice(0, 30);
+  return (
+    <div class="lane-bars">
+      <button
+        type="button"
+        class="lane-name"
+        aria-expanded={open}
+        disabled={rows.length === 0}
+        onClick={props.onToggle}
+        tabIndex={-1}
+        aria-hidden="true"
+      >
+        <span>
+          <Text>{lane.title}</Text>
+        </span>
+        {last?.score == null ? null : <span class="num lane-score">{last.score}</span>}
+      </button>
+      <svg class="plot" aria-hidden="true">
+        {lane.spans.map((span) => (
+          <Bar key={span.id} span={span} axis={axis} end={end} top={4} height={14} />
+        ))}
+        {crashes.map(({ entry, at, text }) => (
+          <svg key={entry} x={`${axis.x(at)}%`} y="4" class="crash" overflow="visible">
+            <title>{text}</title>
+            <path class="crash-edge" d="M-4 1l8 12M4 1l-8 12" />
+            <path d="M-4 1l8 12M4 1l-8 12" />
+          </svg>
+        ))}
+      </svg>
+      {open
+        ? rows.map(([name, parts]) => (
+            <div key={name} class="lane-part" aria-hidden="true">
+              <span class="lane-part-name">
+                <Text>{parts.length === 1 ? name : `${name} ×${parts.length}`}</Text>
+              </span>
+              <svg class="plot">
+                {parts.map((span) => (
+                  <Bar key={span.id} span={span} axis={axis} end={end} top={6} height={8} />
+                ))}
+              </svg>
+            </div>
+          ))
+        : null}
+    </div>
+  );
+}
+
+function Bar(props: {
+  readonly span: Span;
+  readonly axis: Axis;
+  readonly end: number;
+  readonly top: number;
+  readonly height: number;
+}): JSX.Element {
+  const { span, axis, end, top, height } = props;
+  const x0 = axis.x(span.startedAt);
+  const x1 = span.endedAt === null ? axis.x(end) : axis.x(span.endedAt);
+  const middle = top + height / 2;
+  return (
+    <g class={`bar-${span.result} tone-${TONES[span.result]}`} data-result={span.result}>
+      <title>{`${span.text} (${duration(Math.max(0, (span.endedAt === null ? end : Date.parse(span.endedAt)) - Date.parse(span.startedAt)))})`}</title>
+      <rect class="span" x={`${x0}%`} y={top} width={`${Math.max(0.15, x1 - x0)}%`} height={height} rx="2" />
+      {span.result === "interrupted" ? (
+        <rect
+          class="span-hatch"
+          x={`${x0}%`}
+          y={top}
+          width={`${Math.max(0.15, x1 - x0)}%`}
+          height={height}
+          fill="url(#hatch)"
+        />
+      ) : null}
+      {span.result === "failed" ? (
+        <svg x={`${x1}%`} y={middle} class="end-mark" overflow="visible">
+          <path d="M4 -3l6 6M10 -3l-6 6" />
+        </svg>
+      ) : null}
+      {span.result === "open" ? <rect class="edge" x={`${x1}%`} y={top - 2} width="2" height={height + 4} /> : null}
+    </g>
+  );
+}
+
+function Curve(props: {
+  readonly title: string;
+  readonly axis: Axis;
+  readonly points: readonly { readonly at: string; readonly value: number }[];
+  readonly word: (value: number) => string;
+}): JSX.Element | null {
+  const { title, axis, points, word } = props;
+  const last = points.at(-1);
+  if (last === undefined || points.every(({ value }) => value === 0)) return null;
+  return (
+    <div class="curve" aria-hidden="true">
+      <span class="curve-name">
+        {title} <b class="num">{word(last.value)}</b>
+      </span>
+      <svg class="plot" viewBox="0 0 1000 100" preserveAspectRatio="none">
+        <polyline points={curvePoints(axis, points)} />
+      </svg>
+    </div>
+  );
+}
+
+/** The checkpoints, and two handles that choose what to compare. */
+function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null {
+  const { axis, run, handles, onHandles } = props;
+  const checkpoints = useMemo(() => props.checkpoints.toSorted((a, b) => a.sequence - b.sequence), [props.checkpoints]);
+  const lane = useRef<HTMLDivElement>(null);
+  const places = checkpoints.map(({ createdAt }) => axis.x(createdAt));
+  const named = labelled(places, 2.4);
+  const [a, b] = handles ?? [null, null];
+  if (checkpoints.length === 0) return null;
+  const indexOf = (sequence: number | null): number => checkpoints.findIndex((one) => one.sequence === sequence);
+  const nearest = (event: TargetedPointerEvent<HTMLElement>): number | null => {
+    const box = lane.current?.getBoundingClientRect();
+    if (box === undefined) return null;
+    const x = ((event.clientX - box.left) / box.width) * 100;
+    const best = places.reduce(
+      (found, place, index) => (Math.abs(place - x) < Math.abs((places[found] ?? 0) - x) ? index : found),
+      0,
+    );
+    return checkpoints[best]?.sequence ?? null;
+  };
+  const move = (which: 0 | 1, sequence: number | null): void => {
+    if (handles === null || sequence === null || handles[which] === sequence) return;
+    onHandles(which === 0 ? [sequence, handles[1]] : [handles[0], sequence]);
+  };
+  const handle = (which: 0 | 1, sequence: number): JSX.Element => {
+    const at = indexOf(sequence);
+    const checkpoint = checkpoints[at];
+    const onKey = (event: TargetedKeyboardEvent<HTMLElement>): void => {
+      const by: Readonly<Record<string, number>> = {
+        ArrowLeft: at - 1,
+        ArrowRight: at + 1,
+        Home: 0,
+        End: checkpoints.length - 1,
+      };
+      const to = by[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      move(which, checkpoints[Math.min(checkpoints.length - 1, Math.max(0, to))]?.sequence ?? null);
+    };
+    return (
+      <span
+        class={which === 0 ? "handle handle-a" : "handle"}
+        role="slider"
+        tabIndex={0}
+        aria-label={which === 0 ? "Compare from checkpoint" : "Compare to checkpoint"}
+        aria-valuemin={checkpoints[0]?.sequence ?? 0}
+        aria-valuemax={checkpoints.at(-1)?.sequence ?? 0}
+        aria-valuenow={sequence}
+        aria-valuetext={
+          checkpoint === undefined
+            ? String(sequence)
+            : `checkpoint ${sequence}, ${checkpoint.stage} ${checkpoint.iteration}`
+        }
+        style={{ left: `${places[at] ?? 0}%` }}
+        onKeyDown={onKey}
+        onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
+        onPointerMove={(event) => {
+          if (event.currentTarget.hasPointerCapture(event.pointerId)) move(which, nearest(event));
+        }}
+      >
+        {which === 0 ? "A" : "B"}
+      </span>
+    );
+  };
+  const [x0, x1] = [places[indexOf(a)] ?? 0, places[indexOf(b)] ?? 0];
+  return (
+    <div class="checkpoints">
+      <span class="curve-name">checkpoints</span>
+      <div class="checkpoint-lane" ref={lane}>
+        <svg class="plot" aria-hidden="true">
+          <line class="rail" x1="0" x2="100%" y1="12" y2="12" />
+          {places.map((x, index) =>
+            named.has(index) ? null : <line key={index} class="small-tick" x1={`${x}%`} x2={`${x}%`} y1="8" y2="16" />,
+          )}
+        </svg>
+        {checkpoints.map(({ sequence, tags, stage, iteration }, index) =>
+          named.has(index) ? (
+            <span key={sequence} class="stop" style={{ left: `${places[index] ?? 0}%` }}>
+              <A
+                to={checkpointRoute(run, sequence)}
+                title={`checkpoint ${sequence}: ${stage} ${iteration}`}
+                class={tags.length > 0 ? "dot dot-tagged num" : "dot num"}
+              >
+                <span class="sr-only">checkpoint </span>
+                {sequence}
+              </A>
+            </span>
+          ) : null,
+        )}
+        {a === null || b === null ? null : (
+          <div class="handles">
+            <span class="range" style={{ left: `${Math.min(x0, x1)}%`, width: `${Math.abs(x1 - x0)}%` }} />
+            {handle(0, a)}
+            {handle(1, b)}
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,123 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Mark, Span } from "./api.ts";
+import { axisOf, costByStage, curvePoints, labelled, lanesOf, storyOf } from "./timeline.ts";
+
+const at = (seconds: number): string => new Date(Date.UTC(2026, 10, 18) + seconds * 1000).toISOString();
+const time = (seconds: number): number => Date.parse(at(seconds));
+const span = (id: string, more: Partial<Span> = {}): Span => ({
+  id,
+  parent: null,
+  kind: "stage",
+  name: "impl",
+  text: `${id} done`,
+  iteration: 1,
+  attempt: 1,
+  startedAt: at(0),
+  endedAt: at(10),
+  result: "done",
+  score: null,
+  spent: null,
+  entries: [1, 2],
+  ...more,
+});
+
+test("hours of waiting become a narrow band, and the work gets the room", () => {
+  const axis = axisOf(
+    { from: at(0), to: at(12_000), gaps: [{ from: at(400), to: at(11_600), reason: "waiting for quota" }] },
+    time(12_000),
+  );
+  expect(axis.segments.map(({ kind, text }) => `${kind} ${text}`.trim())).toEqual([
+    "work",
+    "gap 3 h 7 m waiting for quota",
+    "work",
+  ]);
+  expect(axis.x(at(400))).toBeCloseTo(46.5);
+  expect(axis.x(at(11_600))).toBeCloseTo(53.5);
+  expect(axis.x(at(12_000))).toBe(100);
+});
+
+test("a short pause stays as long as it was", () => {
+  const axis = axisOf({ from: at(0), to: at(100), gaps: [{ from: at(50), to: at(52), reason: "x" }] }, time(100));
+  expect(axis.segments.map(({ kind }) => kind)).toEqual(["work"]);
+  expect(axis.x(at(50))).toBe(50);
+});
+
+test("the axis runs from 0 to 100 and never backwards, whatever the gaps are", () => {
+  const moment = fc.integer({ min: -500, max: 5000 });
+  fc.assert(
+    fc.property(fc.array(fc.tuple(moment, moment), { maxLength: 8 }), fc.array(moment), (pairs, moments) => {
+      const gaps = pairs.map(([from, to]) => ({ from: at(from), to: at(to), reason: "idle" }));
+      const axis = axisOf({ from: at(0), to: at(3600), gaps }, time(3600));
+      const places = moments.toSorted((a, b) => a - b).map((one) => axis.x(at(one)));
+      expect(places.every((x) => x >= 0 && x <= 100.0001)).toBe(true);
+      expect(places).toEqual(places.toSorted((a, b) => a - b));
+      expect(axis.segments.at(-1)?.x1).toBeCloseTo(100);
+      expect(axis.ticks.length).toBeLessThanOrEqual(20);
+    }),
+  );
+});
+
+test("a run that has just begun has an axis", () => {
+  expect(axisOf({ from: at(0), to: at(0), gaps: [] }, 0).x(at(0))).toBe(0);
+});
+
+test("steps belong to the lane of their stage, and waits have none", () => {
+  const lanes = lanesOf([
+    span("a"),
+    span("b", { parent: "a", kind: "agent" }),
+    span("c", { parent: "b", kind: "effect" }),
+    span("w", { kind: "wait" }),
+  ]);
+  expect(lanes.map(({ title, parts }) => [title, parts.map(({ id }) => id)])).toEqual([["impl #1", ["b", "c"]]]);
+});
+
+test("980 rounds share a lane for each stage", () => {
+  const spans = Array.from({ length: 980 }, (_, n) =>
+    span(`s${n}`, { name: n % 2 === 0 ? "impl" : "review", iteration: n }),
+  );
+  expect(lanesOf(spans).map(({ title, spans: own }) => [title, own.length])).toEqual([
+    ["impl ×490", 490],
+    ["review ×490", 490],
+  ]);
+});
+
+test("the story has every stage, mark and gap in the order of time", () => {
+  const mark = (kind: Mark["kind"], seconds: number): Mark => ({
+    kind,
+    at: at(seconds),
+    entry: 1,
+    sequence: 1,
+    text: kind,
+  });
+  const story = storyOf({
+    spans: [span("b", { startedAt: at(30) }), span("a"), span("x", { parent: "a" })],
+    marks: [mark("checkpoint", 10), mark("crash", 5)],
+    gaps: [{ from: at(11), to: at(29), reason: "waiting for quota" }],
+  });
+  expect(story.map(({ text }) => text)).toEqual(["a done", "crash", "checkpoint", "18 s waiting for quota", "b done"]);
+});
+
+test("a curve goes up in steps to the end of the axis", () => {
+  const axis = axisOf({ from: at(0), to: at(100), gaps: [] }, time(100));
+  expect(
+    curvePoints(axis, [
+      { at: at(0), value: 0 },
+      { at: at(50), value: 10 },
+    ]),
+  ).toBe("0,96 500,96 500,4 1000,4");
+});
+
+test("labels do not touch, and the last one is always there", () => {
+  expect([...labelled([0, 1, 2, 50, 51], 2)].toSorted((a, b) => a - b)).toEqual([0, 2, 4]);
+});
+
+test("costs are summed by stage, and an unknown price stays unknown", () => {
+  const spent = { microUsd: 10, tokens: null, milliseconds: null };
+  expect(
+    costByStage([span("a", { spent }), span("b", { spent, name: "review" }), span("c", { spent })], time(10)),
+  ).toEqual([
+    { name: "impl", times: 2, microUsd: 20, tokens: null, milliseconds: 20_000 },
+    { name: "review", times: 1, microUsd: 10, tokens: null, milliseconds: 10_000 },
+  ]);
+});
