@@ -255,7 +255,7 @@ export class Holdfast implements AsyncDisposable {
     const before = await this.store.getCheckpoint(await this.resolve(from));
     const other =
       to === undefined
-        ? ({ kind: "files", files: await this.#currentFiles(before.run) } as const)
+        ? ({ kind: "files", files: await this.currentFiles(before.run) } as const)
         : ({ kind: "checkpoint", checkpoint: await this.store.getCheckpoint(await this.resolve(to)) } as const);
     return await diffCheckpoints({ workspaces: this.workspaces, from: before, to: other, shown });
   }
@@ -379,7 +379,8 @@ export class Holdfast implements AsyncDisposable {
     await this.close();
   }
 
-  async #currentFiles(run: string): Promise<CurrentFiles | null> {
+  /** The files of the run's worktree as they are now; null: it has no worktree. */
+  async currentFiles(run: string): Promise<CurrentFiles | null> {
     const workspace = await (await this.run(run)).workspace();
     return workspace === undefined ? null : await workspace.currentFiles(snapshotParams(this.#adapters));
   }

@@ -4,10 +4,14 @@ import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
 import { createAdaptorServer } from "@hono/node-server";
 import { type Context, Hono } from "hono";
+import { streamSSE } from "hono/streaming";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Boot, Failure, Session } from "@holdfast/dashboard/api";
 import { asRecord } from "@holdfast/core/json";
 import { RUN_ID } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { ChangesReader } from "./changes.ts";
+import { type LiveEvents, MAX_STREAMS, type Numbered, concerns, parseTopics } from "./live.ts";
 import { EXIT_OF, type Exit } from "../cli/exit.ts";
 import { toHoldfastError } from "../cli/output/terminal.ts";
 import {
@@ -40,6 +44,7 @@ export interface ServerParams {
   readonly version: string;
   readonly instance: string;
   readonly readOnly: boolean;
+  readonly live: LiveEvents;
   /** Known only to processes of this user. Gives a new code for a browser. */
   readonly secret: string;
 }
@@ -127,14 +132,60 @@ export function createApp(params: ServerParams): Hono {
   });
   app.get("/api/runs", async (context) => context.json(await readRuns(repositories, runsQuery(context))));
   app.get("/api/inbox", async (context) => context.json(await readInbox(repositories)));
-  addRunRoutes(app, repositories);
+  const changes = new ChangesReader(repositories);
+  app.get("/api/diff", async (context) => context.json(await changes.changes(...ends(context))));
+  app.get("/api/diff/file", async (context) =>
+    context.json(await changes.file(...ends(context), textIn(context, "path"))),
+  );
+  app.get("/api/events", (context) => streamEvents(context, params.live));
+  addRunRoutes(app, repositories, changes);
 
   app.all("/api/*", (context) => refuse(context, 404, "There is no such address."));
   app.get("*", (context) => servePage(context, params.files));
   return app;
 }
 
-function addRunRoutes(app: Hono, repositories: Repositories): void {
+/** Server-sent events. A page that comes back names the last event that it has. */
+function streamEvents(context: Context, live: LiveEvents): Response {
+  if (live.streams >= MAX_STREAMS) return refuse(context, 429, "Too many pages are open.");
+  const topics = parseTopics(context.req.query("topics") ?? "runs");
+  const lastId = context.req.header("last-event-id");
+  // Nothing between the server and the browser may collect events before it passes them on.
+  context.header("X-Accel-Buffering", "no");
+  return streamSSE(context, async (stream) => {
+    const write = ({ id, event }: Numbered): void => {
+      void stream.writeSSE({ id, event: event.event, data: JSON.stringify(event.data) });
+    };
+    const missed = lastId === undefined ? [] : live.ring.since(lastId);
+    const stop = live.listen({ topics, send: write });
+    const end = new Promise<void>((resolve) => stream.onAbort(resolve));
+    try {
+      if (missed === null)
+        write({ id: live.ring.lastId, event: { event: "resync", data: { reason: "the server was restarted" } } });
+      else for (const one of missed) if (concerns(one.event, topics)) write(one);
+      for (let isOpen = true; isOpen;) {
+        write({ id: live.ring.lastId, event: { event: "ping", data: { asOf: new Date().toISOString() } } });
+        isOpen = await Promise.race([sleep(PING_MS, true, { ref: false }), end.then(() => false)]);
+      }
+    } finally {
+      stop();
+    }
+  });
+}
+
+const PING_MS = 15_000;
+
+function ends(context: Context): [string, string] {
+  return [textIn(context, "a"), textIn(context, "b")];
+}
+
+function textIn(context: Context, name: string): string {
+  const text = context.req.query(name) ?? "";
+  if (text === "" || text.includes("\0")) throw usageError(`This address needs ${name}`);
+  return text;
+}
+
+function addRunRoutes(app: Hono, repositories: Repositories, changes: ChangesReader): void {
   const at = "/api/runs/:repository/:run";
   const now = (): number => repositories.now();
   const get = (path: string, answer: (opened: OpenRepository, run: string, context: Context) => Promise<unknown>) =>
@@ -157,6 +208,10 @@ function addRunRoutes(app: Hono, repositories: Repositories): void {
       before: numberIn(context, "before"),
       limit: Math.min(numberIn(context, "limit") ?? 50, 500),
     }),
+  );
+  get("/checkpoints/:number", (opened, run, context) => changes.checkpoint(opened, run, parameter(context, "number")));
+  get("/checkpoints/:number/transcript", (opened, run, context) =>
+    changes.transcript(opened, { run, sequence: parameter(context, "number"), ...rangeIn(context) }),
   );
   get("/effects", (opened, run) => readEffects(opened, run));
   get("/logs", (opened, run) => readLogs(opened, run));

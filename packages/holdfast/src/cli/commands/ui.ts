@@ -45,6 +45,7 @@ const LOOPBACK = "127.0.0.1";
 const MIN_TOKEN = 32;
 /** The server ends after this long without a browser. */
 const IDLE_MS = 8 * 3_600_000;
+const LOOK_MS = 60_000;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const port = portOf(input.text("port"));
@@ -86,9 +87,10 @@ async function serve(
   },
 ): Promise<Exit> {
   const { address, only, path, input } = params;
-  const [{ Repositories }, { Sessions }, server, { ownVersion }] = await Promise.all([
+  const [{ Repositories }, { Sessions }, { LiveEvents }, server, { ownVersion }] = await Promise.all([
     import("../../ui/repositories.ts"),
     import("../../ui/session.ts"),
+    import("../../ui/live.ts"),
     import("../../ui/server.ts"),
     import("../../interop/export.ts"),
   ]);
@@ -99,6 +101,8 @@ async function serve(
   const secret = randomBytes(32).toString("base64url");
   const files = server.readPage();
   await using repositories = new Repositories({ list, now });
+  const instance = randomBytes(6).toString("hex");
+  const live = new LiveEvents(repositories, instance);
   await using running = await server.startServer({
     address,
     port: params.port,
@@ -111,7 +115,8 @@ async function serve(
         readOnly,
         secret,
         version: ownVersion(),
-        instance: randomBytes(6).toString("hex"),
+        live,
+        instance,
       }),
   });
   const { origin, port } = running;
@@ -129,7 +134,8 @@ async function serve(
     shell.notify("Other machines can reach this server, and its connections are not encrypted.");
   shell.notify("The address works once. Ctrl+C stops the server; runs do not depend on it.");
   if (opens) openBrowser(shell, url);
-  await sleep(IDLE_MS, undefined, { signal: shell.signal }).catch(() => undefined);
+  while (!shell.signal.aborted && now() - live.lastSeenAt < IDLE_MS)
+    await sleep(LOOK_MS, undefined, { signal: shell.signal }).catch(() => undefined);
   return shell.signal.aborted ? "interrupted" : "done";
 }
 

@@ -1,0 +1,294 @@
+/**
+ * Live events for open pages: rows that changed, new journal entries and agent output. It looks only while a page is connected. Events have
+ * numbers, so a page that lost its connection gets what it missed, or is told to fetch again.
+ */
+import type { JournalEntry } from "@holdfast/core/journal";
+import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import type { Group, LiveEvent } from "@holdfast/dashboard/api";
+import { HoldfastError } from "@holdfast/platform/error";
+import type { OpenRepository, Repositories } from "./repositories.ts";
+import { headerOf, readLog, readLogs } from "./run-page.ts";
+import { groupOf } from "./run-rows.ts";
+
+/** What a page wants to know. */
+export interface Topics {
+  readonly runs: boolean;
+  /** Keys of runs whose entries it wants. */
+  readonly entries: ReadonlySet<string>;
+  readonly logs: ReadonlySet<string>;
+}
+
+/** `runs,run:shop/issue-42,log:shop/issue-42` */
+export function parseTopics(text: string): Topics {
+  const words = text.split(",").slice(0, MAX_TOPICS);
+  const named = (prefix: string): ReadonlySet<string> =>
+    new Set(words.filter((word) => word.startsWith(prefix)).map((word) => word.slice(prefix.length)));
+  return { runs: words.includes("runs"), entries: named("run:"), logs: named("log:") };
+}
+
+const MAX_TOPICS = 20;
+const MAX_EVENTS = 10_000;
+export const MAX_STREAMS = 32;
+const ENTRIES_MS = 250;
+const STATUS_MS = 1000;
+const MAX_LOG = 8 * 1024;
+
+export interface Numbered {
+  /** `<instance>.<n>` */
+  readonly id: string;
+  readonly event: LiveEvent;
+}
+
+/** The newest events, for pages that come back. Pure. */
+export class EventRing {
+  readonly #instance: string;
+  readonly #events: Numbered[] = [];
+  #last = 0;
+
+  constructor(instance: string) {
+    this.#instance = instance;
+  }
+
+  add(event: LiveEvent): Numbered {
+    this.#last += 1;
+    const numbered = { id: `${this.#instance}.${this.#last}`, event };
+    this.#events.push(numbered);
+    // Removing single events from the front of a long array is slow.
+    if (this.#events.length > 2 * MAX_EVENTS) this.#events.splice(0, this.#events.length - MAX_EVENTS);
+    return numbered;
+  }
+
+  get lastId(): string {
+    return `${this.#instance}.${this.#last}`;
+  }
+
+  /** What came after this event; null: the ring does not know. */
+  since(id: string): readonly Numbered[] | null {
+    const [instance, number] = [id.slice(0, id.lastIndexOf(".")), Number(id.slice(id.lastIndexOf(".") + 1))];
+    if (instance !== this.#instance || !Number.isSafeInteger(number) || number > this.#last) return null;
+    const missed = this.#last - number;
+    if (missed > Math.min(MAX_EVENTS, this.#events.length)) return null;
+    return missed === 0 ? [] : this.#events.slice(-missed);
+  }
+}
+
+/** Whether an event is for a page with these topics. */
+export function concerns(event: LiveEvent, topics: Topics): boolean {
+  switch (event.event) {
+    case "run":
+    case "removed":
+    case "inbox":
+      return topics.runs || (event.event === "run" && topics.entries.has(event.data.key));
+    case "entry":
+      return topics.entries.has(event.data.key);
+    case "log":
+      return topics.logs.has(event.data.key);
+    case "resync":
+    case "ping":
+      return true;
+  }
+}
+
+interface Listener {
+  readonly topics: Topics;
+  readonly send: (numbered: Numbered) => void;
+}
+
+/** What pages know of one repository. */
+interface Watched {
+  readonly opened: OpenRepository;
+  readonly stop: AbortController;
+  /** Runs with new entries. */
+  readonly moved: Set<string>;
+  readonly rows: Map<string, KnownRow>;
+}
+
+interface KnownRow {
+  /** Status and number of entries, as text. */
+  readonly text: string;
+  readonly group: Group;
+  /** Its status may change without a new entry: a process holds it, died, or it waits until a time. */
+  readonly restless: boolean;
+}
+
+/** One loop for all pages. */
+export class LiveEvents {
+  readonly ring: EventRing;
+  readonly #repositories: Repositories;
+  readonly #listeners = new Set<Listener>();
+  readonly #watched = new Map<string, Watched>();
+  readonly #logs = new Map<string, number>();
+  #isRunning = false;
+  #lastSeenAt: number;
+  #count = 0;
+
+  constructor(repositories: Repositories, instance: string) {
+    this.ring = new EventRing(instance);
+    this.#repositories = repositories;
+    this.#lastSeenAt = repositories.now();
+  }
+
+  get streams(): number {
+    return this.#listeners.size;
+  }
+
+  /** When a page was last connected. */
+  get lastSeenAt(): number {
+    return this.#listeners.size > 0 ? this.#repositories.now() : this.#lastSeenAt;
+  }
+
+  /** Sends every later event of these topics until the returned function is called. */
+  listen(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    if (!this.#isRunning) void this.#run();
+    return () => {
+      this.#listeners.delete(listener);
+      this.#lastSeenAt = this.#repositories.now();
+    };
+  }
+
+  #emit(event: LiveEvent): void {
+    const numbered = this.ring.add(event);
+    for (const { topics, send } of this.#listeners) if (concerns(event, topics)) send(numbered);
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    let secondAt = 0;
+    while (this.#listeners.size > 0) {
+      const now = this.#repositories.now();
+      const isSecond = Math.abs(now - secondAt) >= STATUS_MS;
+      if (isSecond) {
+        secondAt = now;
+        await this.#watchAll();
+      }
+      for (const [store, watched] of this.#watched) {
+        try {
+          await this.#look(watched, isSecond);
+          await this.#newLogs(watched.opened);
+        } catch {
+          // The next query reports why the store cannot be read.
+          this.#forget(store);
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, ENTRIES_MS));
+    }
+    // What changes while no page is connected is not known: a page that comes back fetches again.
+    for (const store of this.#watched.keys()) this.#forget(store);
+    this.#logs.clear();
+    this.#isRunning = false;
+  }
+
+  /** Opens repositories that are new in the list, and stops those that are gone. */
+  async #watchAll(): Promise<void> {
+    const list = this.#repositories.list();
+    for (const named of list) {
+      const known = this.#watched.get(named.store);
+      try {
+        const opened = await this.#repositories.openNamed(named);
+        if (known?.opened !== opened) await this.#watch(opened);
+      } catch {
+        if (known !== undefined) this.#forget(named.store);
+      }
+    }
+    for (const store of this.#watched.keys()) if (!list.some((one) => one.store === store)) this.#forget(store);
+  }
+
+  #forget(store: string): void {
+    this.#watched.get(store)?.stop.abort();
+    this.#watched.delete(store);
+    this.#emit({ event: "resync", data: { reason: "a repository was opened or closed" } });
+  }
+
+  async #watch(opened: OpenRepository): Promise<void> {
+    const { store } = opened.named;
+    this.#watched.get(store)?.stop.abort();
+    const watched: Watched = { opened, stop: new AbortController(), moved: new Set(), rows: new Map() };
+    const entries = opened.holdfast.store.watch({ signal: watched.stop.signal });
+    void this.#follow(watched, entries);
+    for (const found of await opened.holdfast.statuses()) this.#remember(watched, found);
+    this.#watched.set(store, watched);
+  }
+
+  async #follow(watched: Watched, entries: AsyncIterable<JournalEntry>): Promise<void> {
+    try {
+      for await (const entry of entries) {
+        watched.moved.add(entry.run);
+        const key = `${watched.opened.named.key}/${entry.run}`;
+        if (this.#wantsEntries(key)) this.#emit({ event: "entry", data: { ...headerOf(entry), key } });
+      }
+    } catch {
+      this.#forget(watched.opened.named.store);
+    }
+  }
+
+  #wantsEntries(key: string): boolean {
+    return [...this.#listeners].some(({ topics }) => topics.entries.has(key));
+  }
+
+  /** Heartbeats and crashes are not entries: each second the runs whose status may change are computed again. */
+  async #look({ opened, moved, rows, ...rest }: Watched, isSecond: boolean): Promise<void> {
+    const ids = new Set(moved);
+    moved.clear();
+    if (isSecond) {
+      for (const { run } of await opened.holdfast.store.listLeases()) ids.add(run);
+      for (const [id, { restless }] of rows) if (restless) ids.add(id);
+    }
+    const before = this.#count;
+    for (const id of ids) await this.#compare({ opened, moved, rows, ...rest }, id);
+    if (this.#count !== before) this.#emit({ event: "inbox", data: { count: this.#count } });
+  }
+
+  /** Sends the row if it differs from the one that pages know. */
+  async #compare(watched: Watched, id: string): Promise<void> {
+    const { opened, rows } = watched;
+    try {
+      const found = await opened.holdfast.runWithStatus(id);
+      if (this.#remember(watched, found))
+        this.#emit({ event: "run", data: await opened.row(found, this.#repositories.now()) });
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "RUN_NOT_FOUND") throw error;
+      if (rows.get(id)?.group === "you") this.#count -= 1;
+      rows.delete(id);
+      this.#emit({ event: "removed", data: { key: `${opened.named.key}/${id}` } });
+    }
+  }
+
+  /** Whether it differs from what was known. */
+  #remember({ rows }: Pick<Watched, "rows">, found: Pick<RunWithStatus, "run" | "status">): boolean {
+    const { run, status } = found;
+    const group = groupOf(found, this.#repositories.now());
+    const known = rows.get(run.id);
+    const text = JSON.stringify([status, run.entries, run.unfinishedRestore]);
+    if (known?.text === text && known.group === group) return false;
+    this.#count += (group === "you" ? 1 : 0) - (known?.group === "you" ? 1 : 0);
+    const restless =
+      status.kind === "running" ||
+      status.kind === "queued" ||
+      status.kind === "crashed" ||
+      (status.kind === "waiting" && status.until !== null && !status.due);
+    rows.set(run.id, { text, group, restless });
+    return true;
+  }
+
+  async #newLogs(opened: OpenRepository): Promise<void> {
+    const prefix = `${opened.named.key}/`;
+    const wanted = new Set([...this.#listeners].flatMap(({ topics }) => [...topics.logs]));
+    for (const key of wanted) {
+      if (!key.startsWith(prefix)) continue;
+      const run = key.slice(prefix.length);
+      const isNew = !this.#logs.has(key);
+      this.#logs.set(key, 0);
+      for (const { number, bytes } of await readLogs(opened, run)) {
+        const place = `${key} ${number}`;
+        // The page reads what was there before it asked.
+        const known = this.#logs.get(place) ?? (isNew ? bytes : 0);
+        this.#logs.set(place, known);
+        if (bytes <= known) continue;
+        const { offset, text, next } = await readLog(opened, run, { number, offset: known, limit: MAX_LOG });
+        this.#logs.set(place, next);
+        this.#emit({ event: "log", data: { key, number, offset, text } });
+      }
+    }
+  }
+}
