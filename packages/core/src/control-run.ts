@@ -245,11 +245,15 @@ export async function answerDecision(params: {
   readonly adapters: Adapters;
   readonly run: string;
   readonly answer: string;
-  /** Name of the user who answered, for the journal. */
+  /** Name of the user who answered, and why, for the journal. */
   readonly by?: string;
+  readonly note?: string;
 }): Promise<void> {
   const { adapters, run, answer } = params;
-  const by = params.by === undefined ? {} : { by: params.by };
+  const by = {
+    ...(params.by === undefined ? {} : { by: params.by }),
+    ...(params.note === undefined ? {} : { note: params.note }),
+  };
   await using lease = await acquireLease(adapters, run);
   const { state } = await knownRun(adapters.store, run);
   if (state.kind !== "waiting") {

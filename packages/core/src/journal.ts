@@ -91,8 +91,13 @@ export type RunWaiting = {
   readonly decision?: PendingDecision;
 };
 export type RunPaused = { readonly reason: string };
-/** `by`: name of the user who answered. */
-export type RunContinued = { readonly decision?: string; readonly answer?: string; readonly by?: string };
+/** `by`: name of the user who answered. `note`: why. */
+export type RunContinued = {
+  readonly decision?: string;
+  readonly answer?: string;
+  readonly by?: string;
+  readonly note?: string;
+};
 
 /** Bodies of stage and step entries. state.ts reduces them to the run's state. */
 export type StageEntered = { readonly stageAttempt: number; readonly stage: string; readonly iteration: number };

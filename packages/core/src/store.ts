@@ -115,9 +115,11 @@ export interface Store {
     readonly name: string;
     readonly move?: boolean;
     readonly from?: readonly string[];
+    /** Who gives the name, for the journal. Absent: the user, directly. */
+    readonly by?: string;
   }): Promise<void>;
   /** Removing a tag that does not exist is not an error. */
-  untag(params: { readonly run: string; readonly name: string }): Promise<void>;
+  untag(params: { readonly run: string; readonly name: string; readonly by?: string }): Promise<void>;
 
   /**
    * Removes checkpoints and leaves a tombstone for each; returns the tombstones of all named sequences, in order. It drops all or nothing.

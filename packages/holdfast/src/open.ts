@@ -24,6 +24,7 @@ import { isSuspended, randomName } from "@holdfast/platform/identity";
 import { freeBytes } from "@holdfast/platform/subprocess";
 import { DEFAULT_SLOTS, OWN_FILES, type SlotSettings } from "@holdfast/workflows/built-in";
 import { DEFAULT_LAYOUT, type LayoutSettings } from "@holdfast/workflows/plugin";
+import { namedActor, withActor } from "./actor.ts";
 import { maskAdapters } from "./adapters.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { Holdfast } from "./holdfast.ts";
@@ -47,7 +48,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
             { create: params.create ?? true, readOnly: params.readOnly ?? false },
             owns ? workspaces : null,
           );
-    const store = hideRemoved(opened);
+    const store = withActor(hideRemoved(opened), namedActor(process.env));
     const root = params.worktrees;
     const adapters: CoreAdapters = {
       store,

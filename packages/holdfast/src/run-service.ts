@@ -326,7 +326,12 @@ export class RunService {
     return await compareRerun(await this.adapters(), { of, run, outcome });
   }
 
-  async approve(params: { readonly run: string; readonly answer: string; readonly by: string }): Promise<void> {
+  async approve(params: {
+    readonly run: string;
+    readonly answer: string;
+    readonly by: string;
+    readonly note?: string;
+  }): Promise<void> {
     await answerDecision({ adapters: await this.adapters(), ...params });
   }
 

@@ -226,9 +226,10 @@ export function addTag(
     readonly name: string;
     readonly move: boolean;
     readonly from: readonly string[];
+    readonly by: string | undefined;
   },
 ): Job<void> {
-  const { run, sequence, name } = params;
+  const { run, sequence, name, by } = params;
   return async (writing) => {
     const head = await writing.head(run);
     const others: Head[] = [];
@@ -240,27 +241,36 @@ export function addTag(
     }
     const losing: Head[] = [];
     for (const other of others) if ((await taggedAs(writing, other, name)) !== undefined) losing.push(other);
-    for (const other of losing) untag(handle, writing, other, name);
+    for (const other of losing) untag(handle, writing, other, { name, by });
     if (current === sequence) return;
     writing.tx.run(
       "INSERT INTO tags (run, name, sequence) VALUES (?, ?, ?) ON CONFLICT (run, name) DO UPDATE SET sequence = excluded.sequence",
       [head.number, name, sequence],
     );
-    const body = { name, sequence };
+    const body = { name, sequence, ...(by === undefined ? {} : { by }) };
     writing.append(head, ownRow("tag.added", body, canonicalJson(body)), handle.now());
   };
 }
 
-export function removeTag(handle: Handle, params: { readonly run: string; readonly name: string }): Job<void> {
+export function removeTag(
+  handle: Handle,
+  params: { readonly run: string; readonly name: string; readonly by: string | undefined },
+): Job<void> {
   return async (writing) => {
     const head = await writing.head(params.run);
-    if ((await taggedAs(writing, head, params.name)) !== undefined) untag(handle, writing, head, params.name);
+    if ((await taggedAs(writing, head, params.name)) !== undefined) untag(handle, writing, head, params);
   };
 }
 
-function untag(handle: Handle, writing: Writing, head: Head, name: string): void {
+function untag(
+  handle: Handle,
+  writing: Writing,
+  head: Head,
+  { name, by }: { readonly name: string; readonly by: string | undefined },
+): void {
   writing.tx.run("DELETE FROM tags WHERE run = ? AND name = ?", [head.number, name]);
-  writing.append(head, ownRow("tag.removed", { name }, canonicalJson({ name })), handle.now());
+  const body = { name, ...(by === undefined ? {} : { by }) };
+  writing.append(head, ownRow("tag.removed", body, canonicalJson(body)), handle.now());
 }
 
 async function taggedAs(writing: Writing, head: Head, name: string): Promise<number | undefined> {

@@ -312,7 +312,7 @@ export function createSqlStore(params: {
       run === undefined ? read(async (tx) => Object.freeze(await readSignals(tx, null))) : listSignals(run),
     moveSignal: ({ run, id, from, to }) => writeSignal(() => moveSignal({ run: checkRunId(run), id, from, to })),
 
-    tag: ({ run, sequence, name, move = false, from = [] }) =>
+    tag: ({ run, sequence, name, move = false, from = [], by }) =>
       write(() =>
         addTag(handle, {
           run: checkRunId(run),
@@ -320,9 +320,10 @@ export function createSqlStore(params: {
           name: checkTagName(name),
           move,
           from: othersOf(run, from),
+          by,
         }),
       ),
-    untag: ({ run, name }) => write(() => removeTag(handle, { run: checkRunId(run), name: String(name) })),
+    untag: ({ run, name, by }) => write(() => removeTag(handle, { run: checkRunId(run), name: String(name), by })),
 
     drop: ({ run, drops }) =>
       write(() =>

@@ -12,6 +12,8 @@ import { RUN_ID } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { ChangesReader } from "./changes.ts";
 import { type LiveEvents, MAX_STREAMS, type Numbered, concerns, parseTopics } from "./live.ts";
+import { parseAction } from "./actions.ts";
+import type { Plans } from "./plans.ts";
 import { EXIT_OF, type Exit } from "../cli/exit.ts";
 import { toHoldfastError } from "../cli/output/terminal.ts";
 import {
@@ -45,6 +47,7 @@ export interface ServerParams {
   readonly instance: string;
   readonly readOnly: boolean;
   readonly live: LiveEvents;
+  readonly plans: Plans;
   /** Known only to processes of this user. Gives a new code for a browser. */
   readonly secret: string;
 }
@@ -132,6 +135,7 @@ export function createApp(params: ServerParams): Hono {
   });
   app.get("/api/runs", async (context) => context.json(await readRuns(repositories, runsQuery(context))));
   app.get("/api/inbox", async (context) => context.json(await readInbox(repositories)));
+  if (!params.readOnly) addActionRoutes(app, params);
   const changes = new ChangesReader(repositories);
   app.get("/api/diff", async (context) => context.json(await changes.changes(...ends(context))));
   app.get("/api/diff/file", async (context) =>
@@ -143,6 +147,22 @@ export function createApp(params: ServerParams): Hono {
   app.all("/api/*", (context) => refuse(context, 404, "There is no such address."));
   app.get("*", (context) => servePage(context, params.files));
   return app;
+}
+
+/** With --read-only these routes do not exist. */
+function addActionRoutes(app: Hono, { plans, repositories }: ServerParams): void {
+  const writes = new RateLimit(10, () => repositories.now());
+  app.use("/api/plans/*", async (context, next) =>
+    writes.allows() ? await next() : refuse(context, 429, "Too many requests: wait a second."),
+  );
+  app.post("/api/plans", async (context) => context.json(await plans.make(parseAction(await bodyOf(context)))));
+  app.post("/api/plans/:id/apply", async (context) => {
+    const { digest, key } = asRecord(await bodyOf(context));
+    if (typeof digest !== "string" || typeof key !== "string" || !/^[\w-]{8,100}$/.test(key))
+      throw usageError("Applying a plan needs its digest and a key");
+    const result = await plans.apply(context.req.param("id"), { digest, key });
+    return context.json(result, result.kind === "changed" ? 409 : 200);
+  });
 }
 
 /** Server-sent events. A page that comes back names the last event that it has. */

@@ -3,6 +3,7 @@ import { hostname, userInfo } from "node:os";
 import type { PendingDecision } from "@holdfast/core/run";
 import { waitsForYou } from "@holdfast/core/status";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { namedActor } from "../../actor.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import type { RunDetails } from "../../run-status.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
@@ -31,6 +32,7 @@ export const spec = {
   consent: "store",
   flags: {
     by: { type: "text", value: "NAME", about: "who answers (default: user and host)" },
+    note: { type: "text", value: "TEXT", about: "why, for the journal" },
   },
   examples: [
     { line: "holdfast approve", about: "what is asked, and by which run" },
@@ -53,8 +55,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     shell.notify(answerCommands(`${shell.talk.program} approve ${id}`, question.options));
     return "needs_you";
   }
-  const by = input.text("by") ?? whoAmI();
-  await holdfast.work.approve({ run: id, answer, by });
+  const by = input.text("by") ?? namedActor(shell.env) ?? whoAmI();
+  const note = input.text("note");
+  await holdfast.work.approve({ run: id, answer, by, ...(note === undefined ? {} : { note }) });
   const answered = await holdfast.runWithStatus(id);
   shell.print({
     json: () => ({ run: runJson(answered), question, answer, by }),

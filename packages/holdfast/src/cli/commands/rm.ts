@@ -6,6 +6,7 @@ import type { GcPlan } from "@holdfast/core/gc";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { byteText } from "@holdfast/core/store-size";
 import type { Holdfast } from "../../holdfast.ts";
+import { namedActor } from "../../actor.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { parseDuration } from "@holdfast/formats/setting-values";
@@ -160,7 +161,7 @@ function selectionOf(input: Input<(typeof spec)["flags"]>): RunSelection | null 
   if (checkpoints.length > 0 && checkpoints.length < operands.length)
     throw usageError("Both runs and checkpoints were given", "Remove the runs and the checkpoints separately.");
   if (checkpoints.length > 0) return null;
-  const common = { force: input.on("force"), dryRun: input.on("dry-run"), by: userName() };
+  const common = { force: input.on("force"), dryRun: input.on("dry-run"), by: namedActor(process.env) ?? userName() };
   return bySelection
     ? { ...common, runs: null, onlyDone: input.on("done"), olderThanMs: older ?? 0 }
     : { ...common, runs: operands };

@@ -1,5 +1,6 @@
 /** The `stop` command: interrupts a run, pauses it after its current step, or aborts it. */
 import { userInfo } from "node:os";
+import { namedActor } from "../../actor.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SignalResult } from "@holdfast/core/control-run";
 import { isEnded } from "@holdfast/core/run";
@@ -227,7 +228,7 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   if (kind === "pause") await rejectUnstarted(holdfast, run);
   const { promise: stored, resolve } = Promise.withResolvers<boolean>();
   const sending = holdfast.work.sendSignal({
-    request: { run, kind, reason, now, by: userName() },
+    request: { run, kind, reason, now, by: namedActor(shell.env) ?? userName() },
     signal: shell.signal,
     onStored: () => resolve(true),
     onWaiting: (by) => {

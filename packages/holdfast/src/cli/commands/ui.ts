@@ -1,10 +1,12 @@
 /** The `ui` command: shows every run of this machine in a web page on the loopback interface. */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_ID } from "@holdfast/core/run";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { namedActor } from "../../actor.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import { type NamedRepository, listRepositories, nameRepositories } from "../../repository-registry.ts";
 import { type PageServer, announcePageServer, findPageServer } from "../../ui/ui-state.ts";
@@ -87,10 +89,11 @@ async function serve(
   },
 ): Promise<Exit> {
   const { address, only, path, input } = params;
-  const [{ Repositories }, { Sessions }, { LiveEvents }, server, { ownVersion }] = await Promise.all([
+  const [{ Repositories }, { Sessions }, { LiveEvents }, { Plans }, server, { ownVersion }] = await Promise.all([
     import("../../ui/repositories.ts"),
     import("../../ui/session.ts"),
     import("../../ui/live.ts"),
+    import("../../ui/plans.ts"),
     import("../../ui/server.ts"),
     import("../../interop/export.ts"),
   ]);
@@ -103,6 +106,13 @@ async function serve(
   await using repositories = new Repositories({ list, now });
   const instance = randomBytes(6).toString("hex");
   const live = new LiveEvents(repositories, instance);
+  const entry = process.argv[1] ?? "";
+  const plans = new Plans({
+    repositories,
+    program: [process.execPath, ...process.execArgv, entry],
+    env: shell.env,
+    by: `${namedActor(shell.env) ?? userName()} (page)`,
+  });
   await using running = await server.startServer({
     address,
     port: params.port,
@@ -116,6 +126,7 @@ async function serve(
         secret,
         version: ownVersion(),
         live,
+        plans,
         instance,
       }),
   });
@@ -181,6 +192,14 @@ async function openRunning(
   shell.notify(`The page server runs already (pid ${pid}). The address works once.`);
   if (params.open) openBrowser(shell, url);
   return "done";
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return "unknown user";
+  }
 }
 
 function portOf(text: string | undefined): number | null {

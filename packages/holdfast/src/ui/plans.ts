@@ -1,0 +1,192 @@
+/**
+ * Plans and applies actions of the page. Each action is a command of the CLI, which this server runs in the repository: the same refusals,
+ * the same consent and the same journal entries as in a terminal. A plan is made again before it is applied.
+ */
+import { join } from "node:path";
+import { type JsonRecord, asRecord, asText, isRecord, sha256 } from "@holdfast/core/json";
+import type { Action, ApplyRequest, ApplyResult, Plan, Problem } from "@holdfast/dashboard/api";
+import { type ErrorCode, HoldfastError, usageError } from "@holdfast/platform/error";
+import { randomId } from "@holdfast/platform/identity";
+import { runProcess } from "@holdfast/platform/subprocess";
+import { ACTOR_VARIABLE } from "../actor.ts";
+import { EXIT_OF } from "../cli/exit.ts";
+import { commandText, commandsOf, dryRunOf, parseKey, subjectOf } from "./actions.ts";
+import { type PlanText, planText, resultText } from "./plan-text.ts";
+import type { OpenRepository, Repositories } from "./repositories.ts";
+
+export interface PlansParams {
+  readonly repositories: Repositories;
+  /** Program and first arguments of the CLI that runs this server. */
+  readonly program: readonly [string, ...string[]];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Recorded in the journals. */
+  readonly by: string;
+}
+
+const PLAN_MS = 120_000;
+const APPLY_MS = 600_000;
+/** A plan can be applied this long. */
+const LIFE_MS = 10 * 60_000;
+const MAX_PLANS = 200;
+const MAX_OUTPUT = 16 * 1024 * 1024;
+
+interface Ran {
+  readonly document: JsonRecord;
+  readonly problem: Problem | null;
+}
+
+export class Plans {
+  readonly #params: PlansParams;
+  readonly #plans = new Map<string, Plan>();
+  /** Results by idempotency key. */
+  readonly #applied = new Map<string, Promise<ApplyResult>>();
+
+  constructor(params: PlansParams) {
+    this.#params = params;
+  }
+
+  async make(action: Action): Promise<Plan> {
+    const plan = await this.#plan(action, randomId());
+    this.#plans.set(plan.id, plan);
+    forgetOldest(this.#plans, MAX_PLANS);
+    return plan;
+  }
+
+  /** A repeated request with the same key gets the result of the first. */
+  async apply(id: string, request: ApplyRequest): Promise<ApplyResult> {
+    const place = `${id} ${request.key}`;
+    const known = this.#applied.get(place);
+    if (known !== undefined) return await known;
+    const applying = this.#apply(id, request);
+    this.#applied.set(place, applying);
+    forgetOldest(this.#applied, MAX_PLANS);
+    const result = await applying;
+    // Nothing was done, so the same key may be used for the new plan.
+    if (result.kind === "changed") this.#applied.delete(place);
+    return result;
+  }
+
+  async #apply(id: string, request: ApplyRequest): Promise<ApplyResult> {
+    const plan = this.#plans.get(id);
+    const isOld = plan === undefined || Date.parse(plan.expiresAt) <= this.#params.repositories.now();
+    if (isOld) throw usageError("This plan is too old", "Look at a new one.");
+    const again = await this.#plan(plan.action, id);
+    if (again.digest !== request.digest) {
+      this.#plans.set(id, again);
+      return { kind: "changed", plan: again };
+    }
+    const { opened } = await this.#subject(plan.action);
+    let last: JsonRecord = {};
+    for (const argv of commandsOf(plan.action)) {
+      const { document, problem } = await this.#run(opened, argv, APPLY_MS);
+      if (problem !== null) return { kind: "failed", problem };
+      last = document;
+    }
+    return { kind: "done", ...resultText(plan.action, last) };
+  }
+
+  async #subject(action: Action): Promise<{ readonly opened: OpenRepository; readonly run: string }> {
+    const { repository, run } = subjectOf(action);
+    const others = action.kind === "choose" ? action.others : action.kind === "cherry_pick" ? [action.from] : [];
+    for (const key of others)
+      if (parseKey(key).repository !== repository) throw usageError("Both runs must be in one repository");
+    return { opened: await this.#params.repositories.open(repository), run };
+  }
+
+  async #plan(action: Action, id: string): Promise<Plan> {
+    const { opened, run } = await this.#subject(action);
+    const { holdfast } = opened;
+    const found = await holdfast.runWithStatus(run);
+    const now = this.#params.repositories.now();
+    const row = await opened.row(found, now);
+    const argv = dryRunOf(action);
+    const dry = argv === null ? null : await this.#run(opened, argv, PLAN_MS);
+    if (dry !== null && dry.problem !== null) throw asError(dry.problem);
+    const checkpoint =
+      "sequence" in action && action.kind !== "cherry_pick"
+        ? await holdfast.resolve(`${run}@${action.sequence}`)
+        : null;
+    const effects = await holdfast.store.listEffects(run);
+    const text = planText({ action, row, document: dry?.document ?? null, checkpoint, effects });
+    return planOf(id, text, now + LIFE_MS);
+  }
+
+  /** Runs one command of the CLI in the main worktree of the repository. Texts of the repository never become flags. */
+  async #run({ named, holdfast }: OpenRepository, argv: readonly string[], timeoutMs: number): Promise<Ran> {
+    const { program, env, by } = this.#params;
+    const [command, ...first] = program;
+    const isDefault = holdfast.workspaces !== null && join(holdfast.workspaces.commonDir, "holdfast") === named.store;
+    const { HOLDFAST_UI_TOKEN: _token, HOLDFAST_STORE: _store, ...passed } = env;
+    const flags = ["--json", ...(isDefault ? [] : ["--store", named.store])];
+    const ended = await runProcess({
+      command,
+      args: [...first, ...argv.slice(0, 1), ...flags, ...argv.slice(1)],
+      cwd: named.root,
+      env: { ...passed, [ACTOR_VARIABLE]: by },
+      timeoutMs,
+      maxOutputBytes: MAX_OUTPUT,
+    });
+    const document = lastDocument(ended.stdout.toString("utf8"));
+    const problem = problemIn(ended.stderr);
+    if (ended.kind === "exited" && (ended.code === 0 || document !== null))
+      return { document: document ?? {}, problem: document === null || ended.code === 0 ? null : problem };
+    const message = `\`holdfast ${argv[0] ?? ""}\` ${ended.kind === "timed_out" ? "took too long" : "failed"}`;
+    return {
+      document: {},
+      problem: problem ?? { code: "IO_FAILED", message, hint: ended.stderr.slice(-400), command: null },
+    };
+  }
+}
+
+function planOf(id: string, text: PlanText, expires: number): Plan {
+  const { action, title, lines, undo, button } = text;
+  const digest = sha256(JSON.stringify([action, text.basis]));
+  const command = commandText(commandsOf(action));
+  return { id, digest, action, title, lines, undo, button, command, expiresAt: new Date(expires).toISOString() };
+}
+
+/** A document over several lines, or the last of several documents of one line each. */
+function lastDocument(stdout: string): JsonRecord | null {
+  for (const text of [stdout, stdout.trimEnd().split("\n").at(-1) ?? ""]) {
+    try {
+      const value: unknown = JSON.parse(text);
+      if (isRecord(value)) return value;
+    } catch {
+      // The other form.
+    }
+  }
+  return null;
+}
+
+/** The error object that the CLI prints with --json. */
+function problemIn(stderr: string): Problem | null {
+  for (const text of stderr.trimEnd().split("\n").toReversed()) {
+    try {
+      const { code, message, hint } = asRecord(asRecord(JSON.parse(text))["error"]);
+      if (typeof code !== "string" || typeof message !== "string") continue;
+      const found = asText(hint);
+      return {
+        code,
+        message,
+        hint: found === "" ? null : found,
+        command: /`(holdfast [^`]+)`/.exec(found)?.[1] ?? null,
+      };
+    } catch {
+      // A line that is not JSON.
+    }
+  }
+  return null;
+}
+
+function asError({ code, message, hint }: Problem): HoldfastError {
+  const known = ERROR_CODES.find((one) => one === code) ?? "INTERNAL";
+  return new HoldfastError({ code: known, message, ...(hint === null ? {} : { hint }) });
+}
+
+// The keys of a total record are exactly the codes.
+const ERROR_CODES = Object.keys(EXIT_OF) as readonly ErrorCode[];
+
+function forgetOldest<T>(map: Map<string, T>, most: number): void {
+  const [oldest] = map.keys();
+  if (map.size > most && oldest !== undefined) map.delete(oldest);
+}
