@@ -2,6 +2,10 @@
 // inline scripts nor data: addresses, so nothing is inlined.
 import { defineConfig } from "vite";
 
+/** The modules of the first page. */
+const FIRST =
+  /\/src\/(?:main|layout|inbox|runs|rows|parts|words|store|router|client|live|keys|dialog|plan-sheet)\.tsx?$|\/preact\/|preload-helper|rolldown\/runtime/;
+
 export default defineConfig({
   root: import.meta.dirname,
   base: "/",
@@ -17,5 +21,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     emptyOutDir: true,
     reportCompressedSize: false,
+    // The first page needs one script. Each other part is loaded when it is first shown.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: "page", test: FIRST }] } } },
   },
 });

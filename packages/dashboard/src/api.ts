@@ -323,9 +323,48 @@ export interface FilePatch {
 /** `GET /api/compare?runs=KEY,KEY@7`: the document of `holdfast compare --json`, and what may be done. */
 export interface ComparePage {
   readonly rows: readonly RunRow[];
-  readonly comparison: Json;
+  readonly comparison: Comparison;
   readonly choose: readonly AllowedAction[];
   readonly command: string;
+}
+/** The parts of the comparison that the page shows. */
+export interface Comparison {
+  /** In the order of the request. */
+  readonly runs: readonly ComparedRun[];
+  readonly pairs: readonly {
+    readonly a: string;
+    readonly b: string;
+    readonly code: CodeSize | null;
+    readonly diverged: {
+      readonly common: { readonly run: string; readonly sequence: number } | null;
+      readonly beginning: "checkpoint" | "alike" | "none";
+      readonly first: { readonly shared: number; readonly kind: "step" | "result" | "length" } | null;
+    };
+  }[];
+  /** The best runs of a dimension, by their `id`. */
+  readonly best: readonly { readonly dimension: string; readonly ids: readonly string[] }[];
+}
+export interface ComparedRun {
+  readonly id: string;
+  readonly run: string;
+  readonly sequence: number | null;
+  readonly stage: string | null;
+  readonly iteration: number;
+  readonly calls: number;
+  readonly failures: number;
+  readonly checks: readonly { readonly name: string; readonly trail: readonly boolean[] }[];
+  readonly score: number | null;
+  readonly scoreTrail: readonly number[];
+  readonly spent: { readonly microUsd: number; readonly tokens: number };
+  readonly ownSpent: { readonly microUsd: number; readonly tokens: number } | null;
+  readonly time: { readonly work: number; readonly wall: number };
+  readonly effects: readonly object[];
+  readonly code: CodeSize | null;
+}
+export interface CodeSize {
+  readonly files: number;
+  readonly added: number;
+  readonly removed: number;
 }
 
 /** What the page may do. The server turns each into one command of the CLI, and runs that command. */

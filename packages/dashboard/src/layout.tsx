@@ -49,6 +49,7 @@ export function Layout(): JSX.Element {
       <ResultStrip />
       <PlanSheet />
       <KeysSheet />
+      <LazyPalette />
       <Announcer />
     </>
   );
@@ -159,12 +160,22 @@ function Page(props: { readonly here: Route; readonly inbox: Inbox | null; reado
       return <RunsPageView filter={here.filter} boot={boot} />;
     case "run":
       return <Lazy key={here.run} load={loadRun} props={{ here }} />;
-    default:
+    case "checkpoint":
+      return <Lazy key={here.run} load={loadCheckpoint} props={{ here }} />;
+    case "compare":
+      return <Lazy load={loadCompare} props={{ here }} />;
+    case "report":
+      return <Lazy key={here.run} load={loadReport} props={{ here }} />;
+    case "unknown":
       return <Unknown />;
   }
 }
 
-const loadRun = (): Promise<Loaded<Extract<Route, { readonly page: "run" }>>> => import("./run.tsx");
+type At<P extends Route["page"]> = Extract<Route, { readonly page: P }>;
+const loadRun = (): Promise<Loaded<At<"run">>> => import("./run.tsx");
+const loadCheckpoint = (): Promise<Loaded<At<"checkpoint">>> => import("./checkpoint.tsx");
+const loadCompare = (): Promise<Loaded<At<"compare">>> => import("./compare.tsx");
+const loadReport = (): Promise<Loaded<At<"report">>> => import("./report.tsx");
 
 interface Loaded<R> {
   readonly default: ComponentType<{ readonly here: R }>;
@@ -187,6 +198,15 @@ function Lazy<R>({
     };
   }, [load]);
   return Part === null ? <Skeleton rows={8} /> : <Part {...props} />;
+}
+
+function LazyPalette(): JSX.Element | null {
+  const shown = useStore(paletteShown);
+  const [Part, setPart] = useState<ComponentType<{ readonly onClose: () => void }> | null>(null);
+  useEffect(() => {
+    if (shown) void import("./palette.tsx").then((loaded) => setPart(() => loaded.default));
+  }, [shown]);
+  return shown && Part !== null ? <Part onClose={() => paletteShown.set(false)} /> : null;
 }
 
 function Unknown(): JSX.Element {

@@ -334,6 +334,8 @@ export interface TabEntry<T extends string> {
   readonly key: T;
   readonly label: string;
   readonly count?: number | null;
+  /** A second line. */
+  readonly about?: string;
 }
 
 /** Tabs by the ARIA pattern: arrows move, the tab that is shown is the only tab stop. */
@@ -342,6 +344,7 @@ export function Tabs<T extends string>(props: {
   readonly tabs: readonly TabEntry<T>[];
   readonly shown: T;
   readonly onShow: (key: T) => void;
+  readonly class?: string;
   readonly children: ComponentChildren;
 }): JSX.Element {
   const { tabs, shown, onShow } = props;
@@ -364,9 +367,9 @@ export function Tabs<T extends string>(props: {
     list.current?.querySelector<HTMLElement>(`#tab-${next.key}`)?.focus();
   };
   return (
-    <div class="tabs">
+    <div class={`tabs ${props.class ?? ""}`}>
       <div role="tablist" aria-label={props.label} class="tab-list" ref={list} onKeyDown={move}>
-        {tabs.map(({ key, label, count = null }) => (
+        {tabs.map(({ key, label, count = null, about }) => (
           <button
             key={key}
             id={`tab-${key}`}
@@ -379,6 +382,11 @@ export function Tabs<T extends string>(props: {
           >
             {label}
             {count === null ? null : <span class="count num">{count}</span>}
+            {about === undefined ? null : (
+              <span class="tab-about">
+                <Text>{about}</Text>
+              </span>
+            )}
           </button>
         ))}
       </div>

@@ -214,7 +214,7 @@ function Row({ row, many }: { readonly row: RunRow; readonly many: boolean }): J
       </span>
       <span class="row-score">
         <Scores scores={row.scores} />
-        {row.checks.slice(0, 2).map(({ name, trail }) => (
+        {row.checks.slice(0, group === "finished" ? 0 : 2).map(({ name, trail }) => (
           <span key={name} class="meta" title={name}>
             <Trail trail={trail} />
           </span>

@@ -8,7 +8,7 @@ import { useKeys } from "./keys.tsx";
 import { A, Icon, type IconName, Text } from "./parts.tsx";
 import { checkpointRoute } from "./router.ts";
 import { useNow } from "./store.ts";
-import { type Axis, type Lane, axisOf, curvePoints, labelled, lanesOf, storyOf } from "./timeline.ts";
+import { type Axis, type Lane, axisOf, curvePoints, labelled, lanesOf, storyOf, workEnd } from "./timeline.ts";
 import { type Tone, amount, clock, duration, money, short } from "./words.ts";
 
 const TONES: Readonly<Record<Span["result"], Tone>> = {
@@ -51,8 +51,8 @@ interface Props {
 export function TimelineView(props: Props): JSX.Element {
   const { timeline, run, live } = props;
   const now = useNow(live ? 1000 : 60_000);
-  const end = live ? now : Date.parse(timeline.to);
-  const axis = useMemo(() => axisOf(timeline, end), [timeline, end]);
+  const end = live ? now : workEnd(timeline);
+  const axis = useMemo(() => axisOf(live ? timeline : { ...timeline, to: timeline.from }, end), [timeline, end]);
   const lanes = useMemo(() => lanesOf(timeline.spans), [timeline]);
   const story = useMemo(() => storyOf(timeline), [timeline]);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());

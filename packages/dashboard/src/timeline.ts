@@ -105,6 +105,13 @@ function ticksOf(segments: readonly Segment[], shown: number): Axis["ticks"] {
   return ticks;
 }
 
+/** When the last work of a run ended. A tag or an answer that came later does not stretch the axis. */
+export function workEnd({ spans, marks, from }: Pick<Timeline, "spans" | "marks" | "from">): number {
+  const ends = spans.flatMap(({ startedAt, endedAt }) => [startedAt, endedAt ?? startedAt]);
+  const saves = marks.filter(({ kind }) => kind === "checkpoint" || kind === "crash").map(({ at }) => at);
+  return [...ends, ...saves].reduce((latest, at) => Math.max(latest, Date.parse(at)), Date.parse(from) + 1);
+}
+
 /** A row of the timeline: one execution of a stage, or all of them when there are many. */
 export interface Lane {
   readonly id: string;

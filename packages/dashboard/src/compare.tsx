@@ -1,0 +1,240 @@
+// Two or more runs or checkpoints side by side: the facts of each, the best marked, and nothing summed up. The user chooses.
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { Changes, CodeSize, ComparePage, ComparedRun, RunRow, RunsPage } from "./api.ts";
+import { FileChanges, diffPath } from "./diff-view.tsx";
+import { useQuery } from "./live.ts";
+import { A, Empty, Icon, PageCommand, ProblemCard, Scores, Skeleton, StatusChip, Text, Trail, go } from "./parts.tsx";
+import { Actions } from "./plan-sheet.tsx";
+import { type Route, checkpointRoute, runRoute } from "./router.ts";
+import { marked } from "./store.ts";
+import { duration, money, short } from "./words.ts";
+
+type CompareRoute = Extract<Route, { readonly page: "compare" }>;
+
+export default function ComparePageView({ here }: { readonly here: CompareRoute }): JSX.Element {
+  const { runs } = here;
+  const enough = runs.length >= 2;
+  const { data, problem } = useQuery<ComparePage>(
+    enough ? `/api/compare?${new URLSearchParams({ runs: runs.join(",") }).toString()}` : null,
+    ["runs"],
+    (page, event) =>
+      event.event === "run" &&
+      page.rows.some((row) => row.key === event.data.key && row.run.entries !== event.data.run.entries)
+        ? "again"
+        : page,
+  );
+  return (
+    <>
+      <div class="head">
+        <h1 tabIndex={-1}>Compare</h1>
+        <Chosen runs={runs} />
+      </div>
+      {problem === null ? null : <ProblemCard problem={problem} />}
+      {enough ? null : (
+        <Empty
+          title={runs.length === 0 ? "Choose two runs." : "Choose one more run."}
+          commands={[["holdfast compare RUN OTHER", ""]]}
+        >
+          <p>Add them above, or select rows in the list of runs with the key x.</p>
+        </Empty>
+      )}
+      {enough && data === null && problem === null ? <Skeleton rows={8} /> : null}
+      {data === null || !enough ? null : <Comparison page={data} runs={runs} />}
+      <PageCommand text={data?.command ?? "holdfast compare RUN OTHER"} />
+    </>
+  );
+}
+
+/** The compared addresses, and a list of further runs. */
+function Chosen({ runs }: { readonly runs: readonly string[] }): JSX.Element {
+  const { data } = useQuery<RunsPage>("/api/runs", ["runs"]);
+  const set = (next: readonly string[]): void => {
+    marked.set(next);
+    go({ page: "compare", runs: next }, "replace");
+  };
+  const others = (data?.rows ?? []).filter(({ key }) => !runs.includes(key));
+  return (
+    <div class="chosen">
+      {runs.map((run) => (
+        <span key={run} class="chosen-run">
+          <code>
+            <Text>{run}</Text>
+          </code>
+          <button
+            type="button"
+            class="icon-button"
+            aria-label={`Remove ${run}`}
+            onClick={() => set(runs.filter((one) => one !== run))}
+          >
+            <Icon name="failed" />
+          </button>
+        </span>
+      ))}
+      <select aria-label="Add a run" value="" onChange={(event) => set([...runs, event.currentTarget.value])}>
+        <option value="">Add a run</option>
+        {others.map(({ key, title }) => (
+          <option key={key} value={key}>
+            {`${key}  ${title}`.slice(0, 80)}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+/** A line of the table: its title, the dimension of `best`, and the fact of each run. */
+interface Fact {
+  readonly title: string;
+  readonly dimension: string | null;
+  readonly of: (side: ComparedRun, row: RunRow | undefined) => JSX.Element | string;
+}
+
+const FACTS: readonly Fact[] = [
+  { title: "Status", dimension: null, of: (_, row) => (row === undefined ? "–" : <StatusChip row={row} brief />) },
+  {
+    title: "Stage",
+    dimension: null,
+    of: ({ stage, iteration }) => (stage === null ? "–" : iteration > 0 ? `${stage} #${iteration}` : stage),
+  },
+  {
+    title: "Checks",
+    dimension: "checks",
+    of: ({ checks }) =>
+      checks.length === 0 ? (
+        "–"
+      ) : (
+        <span class="check-trails">
+          {checks.map(({ name, trail }) => (
+            <span key={name}>
+              <Text>{name}</Text> <Trail trail={trail} />
+            </span>
+          ))}
+        </span>
+      ),
+  },
+  {
+    title: "Score",
+    dimension: "score",
+    of: ({ score, scoreTrail }) =>
+      score === null ? "–" : <Scores scores={scoreTrail.length === 0 ? [score] : scoreTrail} />,
+  },
+  { title: "Code", dimension: null, of: ({ code }) => <Size size={code} /> },
+  {
+    title: "Cost",
+    dimension: "cost",
+    of: ({ spent, ownSpent }) =>
+      `${money(spent.microUsd)}${ownSpent === null ? "" : ` (${money(ownSpent.microUsd)} since the fork)`}`,
+  },
+  { title: "Tokens", dimension: "tokens", of: ({ spent }) => short(spent.tokens) },
+  { title: "Time at work", dimension: "time", of: ({ time }) => duration(time.work) },
+  {
+    title: "Agent calls",
+    dimension: null,
+    of: ({ calls, failures }) => `${calls}${failures > 0 ? `, ${failures} failed` : ""}`,
+  },
+  { title: "Effects", dimension: null, of: ({ effects }) => (effects.length === 0 ? "none" : String(effects.length)) },
+];
+
+function Size({ size }: { readonly size: CodeSize | null }): JSX.Element {
+  if (size === null) return <>–</>;
+  return (
+    <span class="num">
+      {size.files === 1 ? "1 file" : `${size.files} files`} <span class="passed">+{size.added}</span>{" "}
+      <span class="missed">−{size.removed}</span>
+    </span>
+  );
+}
+
+function Comparison({ page, runs }: { readonly page: ComparePage; readonly runs: readonly string[] }): JSX.Element {
+  const { comparison, rows } = page;
+  const isBest = (dimension: string | null, id: string): boolean =>
+    comparison.best.some((best) => best.dimension === dimension && best.ids.includes(id));
+  const keyOf = (index: number): string => runs[index]?.split("@")[0] ?? "";
+  return (
+    <>
+      <Diverged page={page} />
+      <div class="compare-box" tabIndex={0} role="region" aria-label="Comparison">
+        <table class="table compare">
+          <thead>
+            <tr>
+              <td />
+              {comparison.runs.map(({ id, sequence }, index) => (
+                <th key={id} scope="col">
+                  <A to={sequence === null ? runRoute(keyOf(index)) : checkpointRoute(keyOf(index), sequence)}>
+                    <Text>{id}</Text>
+                  </A>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {FACTS.map(({ title, dimension, of }) => (
+              <tr key={title}>
+                <th scope="row">{title}</th>
+                {comparison.runs.map((side, index) => (
+                  <td key={side.id} class="num">
+                    {of(
+                      side,
+                      rows.find(({ key }) => key === keyOf(index)),
+                    )}
+                    {isBest(dimension, side.id) ? (
+                      <span class="best" title="best">
+                        <Icon name="star" />
+                        <span class="sr-only"> best</span>
+                      </span>
+                    ) : null}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {page.choose.length === 0 ? null : <Actions actions={page.choose} class="choose" />}
+      {comparison.runs.length === 2 ? <Between page={page} runs={runs} /> : null}
+    </>
+  );
+}
+
+function Diverged({ page }: { readonly page: ComparePage }): JSX.Element | null {
+  const [pair] = page.comparison.pairs;
+  if (pair === undefined || page.comparison.runs.length > 2) return null;
+  const { common, beginning, first } = pair.diverged;
+  const from =
+    common !== null
+      ? `They share checkpoint ${common.run}@${common.sequence}.`
+      : beginning === "alike"
+        ? "They began alike."
+        : "They have no common beginning.";
+  const then =
+    first === null ? "Both did the same." : `After ${first.shared} equal steps they differ in ${WHAT[first.kind]}.`;
+  return (
+    <p class="diverged">
+      <Icon name="fork" /> <Text>{`${from} ${beginning === "none" ? "" : then}`}</Text>
+    </p>
+  );
+}
+const WHAT = { step: "what they did next", result: "the result of a step", length: "how far they got" } as const;
+
+/** The files that differ between two sides. */
+function Between({ page, runs }: { readonly page: ComparePage; readonly runs: readonly string[] }): JSX.Element {
+  const [file, setFile] = useState<string | null>(null);
+  const [a, b] = page.comparison.runs.map(
+    ({ sequence }, index) => `${runs[index]?.split("@")[0] ?? ""}@${sequence ?? "base"}`,
+  );
+  const { data, problem } = useQuery<Changes>(diffPath(a ?? "", b ?? ""));
+  return (
+    <section class="between" aria-labelledby="between">
+      <h2 id="between">Between them</h2>
+      {problem === null ? null : <ProblemCard problem={problem} />}
+      {data === null ? (
+        problem === null ? (
+          <Skeleton />
+        ) : null
+      ) : (
+        <FileChanges changes={data} file={file} onFile={setFile} />
+      )}
+    </section>
+  );
+}
