@@ -1,7 +1,7 @@
 // The page of a checkpoint: its four planes against its parent or any other point, and what going back to it would do.
 import type { JSX } from "preact";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
-import type { Changes, CheckpointPage, CheckpointsPage } from "./api.ts";
+import type { AllowedAction, Changes, CheckpointPage, CheckpointsPage } from "./api.ts";
 import { Effects, FileChanges, ValueChanges, diffPath } from "./diff-view.tsx";
 import { useKeys } from "./keys.tsx";
 import { useQuery } from "./live.ts";
@@ -41,8 +41,13 @@ export default function CheckpointPageView({ here }: { readonly here: Checkpoint
   const move = (to: number | undefined): void => {
     if (to !== undefined) go({ ...here, sequence: to, file: null });
   };
+  // A server that is read-only allows nothing. A tag has no name yet: the sheet asks for it.
+  const actions: readonly AllowedAction[] =
+    data === null || data.actions.length === 0 || data.actions.some(({ action }) => action.kind === "tag")
+      ? (data?.actions ?? [])
+      : [...data.actions, { label: "Tag", action: { kind: "tag", run, sequence, name: "" }, why: null, undo: true }];
   const act = (kind: string): void => {
-    const found = data?.actions.find(({ action, why }) => action.kind === kind && why === null);
+    const found = actions.find(({ action, why }) => action.kind === kind && why === null);
     if (found !== undefined) askPlan(found.action);
   };
   useKeys({
@@ -94,7 +99,7 @@ export default function CheckpointPageView({ here }: { readonly here: Checkpoint
             </span>
           </div>
         </div>
-        {data === null ? null : <Actions actions={data.actions} />}
+        {data === null ? null : <Actions actions={actions} />}
       </div>
       {problem === null ? null : <ProblemCard problem={problem} />}
       {data === null ? (
@@ -116,7 +121,8 @@ function Planes(props: {
   const { here, page } = props;
   const { checkpoint, files, conversation } = page;
   const against = againstOf(here, page);
-  const changes = useQuery<Changes>(diffPath(against, addressOf(here.run, here.sequence)));
+  const points = [against, addressOf(here.run, here.sequence)] as const;
+  const changes = useQuery<Changes>(diffPath(...points));
   const { data } = changes;
   const counted: Readonly<Record<Plane, { readonly count: number | null; readonly about: string }>> = {
     files: {
@@ -133,7 +139,7 @@ function Planes(props: {
   const labels = { files: "Files", state: "State", conversation: "Conversation", effects: "Effects" } as const;
   return (
     <>
-      <Facts page={page} />
+      <Facts run={here.run} page={page} />
       <div class="pane-head">
         <Against {...props} />
       </div>
@@ -145,7 +151,7 @@ function Planes(props: {
         tabs={PLANES.map((key) => ({ key, label: labels[key], ...counted[key] }))}
       >
         {changes.problem === null ? null : <ProblemCard problem={changes.problem} />}
-        <PlanePanel here={here} page={page} changes={data} />
+        <PlanePanel here={here} page={page} points={points} changes={data} />
       </Tabs>
       <PageCommand text={page.command} />
     </>
@@ -189,7 +195,7 @@ function Against(props: {
   );
 }
 
-function Facts({ page }: { readonly page: CheckpointPage }): JSX.Element {
+function Facts({ run, page }: { readonly run: string; readonly page: CheckpointPage }): JSX.Element {
   const { checkpoint, integrity, files } = page;
   const { stage, iteration, score, createdAt, entry, digest, trigger, name, tags, size } = checkpoint;
   const where = iteration > 0 ? `${stage} #${iteration}` : stage;
@@ -213,6 +219,16 @@ function Facts({ page }: { readonly page: CheckpointPage }): JSX.Element {
           <span key={tag} class="tag">
             <Icon name="tag" />
             <Text>{tag}</Text>
+            {page.actions.length === 0 ? null : (
+              <button
+                type="button"
+                class="icon-button"
+                aria-label={`Remove the tag ${tag}`}
+                onClick={() => askPlan({ kind: "untag", run, sequence: checkpoint.sequence, name: tag })}
+              >
+                <Icon name="failed" />
+              </button>
+            )}
           </span>
         ))}
       </p>
@@ -242,6 +258,7 @@ function Facts({ page }: { readonly page: CheckpointPage }): JSX.Element {
 function PlanePanel(props: {
   readonly here: CheckpointRoute;
   readonly page: CheckpointPage;
+  readonly points: readonly [string, string];
   readonly changes: Changes | null;
 }): JSX.Element {
   const { here, page, changes } = props;
@@ -252,7 +269,12 @@ function PlanePanel(props: {
           {changes === null ? (
             <Skeleton />
           ) : (
-            <FileChanges changes={changes} file={here.file} onFile={(file) => go({ ...here, file }, "replace")} />
+            <FileChanges
+              points={props.points}
+              changes={changes}
+              file={here.file}
+              onFile={(file) => go({ ...here, file }, "replace")}
+            />
           )}
           {page.files === null || page.files.notSaved.length === 0 ? null : (
             <section class="card">

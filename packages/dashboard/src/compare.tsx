@@ -220,10 +220,10 @@ const WHAT = { step: "what they did next", result: "the result of a step", lengt
 /** The files that differ between two sides. */
 function Between({ page, runs }: { readonly page: ComparePage; readonly runs: readonly string[] }): JSX.Element {
   const [file, setFile] = useState<string | null>(null);
-  const [a, b] = page.comparison.runs.map(
-    ({ sequence }, index) => `${runs[index]?.split("@")[0] ?? ""}@${sequence ?? "base"}`,
-  );
-  const { data, problem } = useQuery<Changes>(diffPath(a ?? "", b ?? ""));
+  const point = (index: number): string =>
+    `${runs[index]?.split("@")[0] ?? ""}@${page.comparison.runs[index]?.sequence ?? "base"}`;
+  const points = [point(0), point(1)] as const;
+  const { data, problem } = useQuery<Changes>(diffPath(...points));
   return (
     <section class="between" aria-labelledby="between">
       <h2 id="between">Between them</h2>
@@ -233,7 +233,7 @@ function Between({ page, runs }: { readonly page: ComparePage; readonly runs: re
           <Skeleton />
         ) : null
       ) : (
-        <FileChanges changes={data} file={file} onFile={setFile} />
+        <FileChanges points={points} changes={data} file={file} onFile={setFile} />
       )}
     </section>
   );

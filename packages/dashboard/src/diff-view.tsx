@@ -25,6 +25,8 @@ export function diffPath(a: string, b: string): string {
 
 /** The list of changed files, and the diff of one of them. */
 export function FileChanges(props: {
+  /** The addresses of the request. */
+  readonly points: readonly [string, string];
   readonly changes: Changes;
   readonly file: string | null;
   readonly onFile: (path: string | null) => void;
@@ -76,7 +78,7 @@ export function FileChanges(props: {
           <button type="button" class="file-back" onClick={() => onFile(null)}>
             <Icon name="back" /> All files
           </button>
-          <FileDiff key={shown.path} a={changes.a} b={changes.b} file={shown} />
+          <FileDiff key={shown.path} points={props.points} file={shown} />
         </div>
       )}
     </div>
@@ -128,8 +130,9 @@ export function Lines({ files }: { readonly files: readonly ChangedFile[] }): JS
   );
 }
 
-function FileDiff(props: { readonly a: string; readonly b: string; readonly file: ChangedFile }): JSX.Element {
-  const { a, b, file } = props;
+function FileDiff(props: { readonly points: readonly [string, string]; readonly file: ChangedFile }): JSX.Element {
+  const { file } = props;
+  const [a, b] = props.points;
   const { data, problem } = useQuery<FilePatch>(
     `/api/diff/file?${new URLSearchParams({ a, b, path: file.path }).toString()}`,
   );

@@ -85,8 +85,9 @@ function LogText(props: { readonly run: string; readonly number: number; readonl
       );
     void load(-PIECE);
     const stop = subscribe([`log:${run}`], (event) => {
-      if (event.event === "resync") void load(next === 0 ? -PIECE : next);
-      if (event.event !== "log" || event.data.key !== run || event.data.number !== number) return;
+      // Before the first part has come there is nothing to continue.
+      if (event.event === "resync" && next > 0) void load(next);
+      if (event.event !== "log" || next === 0 || event.data.key !== run || event.data.number !== number) return;
       const { offset, text } = event.data;
       // A piece that does not continue what is shown means that one was missed.
       if (offset !== next) return void load(next);
@@ -147,6 +148,8 @@ function LogText(props: { readonly run: string; readonly number: number; readonl
 
 function join(before: Shown | null, range: TextRange): Shown {
   if (before === null || range.offset > before.next) return { text: range.text, from: range.offset, next: range.next };
+  // Two requests for the same part were under way.
+  if (range.offset < before.next) return before;
   const text = before.text + range.text;
   if (text.length <= KEPT) return { ...before, text, next: range.next };
   const cut = text.indexOf("\n", text.length - KEPT) + 1;

@@ -76,7 +76,8 @@ export function ChangesTab(props: {
 }): JSX.Element {
   const { here, checkpoints, between } = props;
   const [a, b] = between;
-  const { data, problem } = useQuery<Changes>(diffPath(addressOf(here.run, a), addressOf(here.run, b)));
+  const points = [addressOf(here.run, a), addressOf(here.run, b)] as const;
+  const { data, problem } = useQuery<Changes>(diffPath(...points));
   const set = (points: readonly [Point, Point]): void =>
     go({ ...here, tab: "changes", between: points, file: null }, "replace");
   const options = [...checkpoints].toSorted((x, y) => y.sequence - x.sequence);
@@ -111,6 +112,7 @@ export function ChangesTab(props: {
       ) : (
         <>
           <FileChanges
+            points={points}
             changes={data}
             file={here.file}
             onFile={(file) => go({ ...here, tab: "changes", between, file }, "replace")}

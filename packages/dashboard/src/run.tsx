@@ -261,7 +261,8 @@ function RunActions(props: {
   readonly report: string;
 }): JSX.Element {
   const { possible, all } = props;
-  const first = possible.slice(0, 2);
+  // What ends a run is one step further away.
+  const first = possible.filter(({ action }) => action.kind !== "abort" && action.kind !== "remove").slice(0, 2);
   const rest = all.filter((action) => !first.includes(action));
   return (
     <div class="run-actions">

@@ -78,7 +78,7 @@ export function TimelineView(props: Props): JSX.Element {
           ))}
         </svg>
       </div>
-      <div class="lanes">
+      <div class={axis.segments.some(({ kind }) => kind === "gap") ? "lanes lanes-idle" : "lanes"}>
         <svg class="plot gaps" aria-hidden="true">
           <Patterns />
           {axis.segments.map(({ kind, x0, x1, text, from }) =>
@@ -216,7 +216,7 @@ function LaneBars(props: {
   const last = lane.spans.at(-1);
   const from = Date.parse(first?.startedAt ?? "");
   const to = last?.endedAt == null ? end : Date.parse(last.endedAt);
-  const crashes = props.crashes.filter(({ at }) => Date.parse(at) >= from && Date.parse(at) <= to);
+  const crashes = props.crashes.filter(({ at }) => Date.parse(at) >= from && Date.parse(at) < to);
   const rows = [...Map.groupBy(lane.parts, ({ name }) => name)].slice(0, 30);
   return (
     <div class="lane-bars">
