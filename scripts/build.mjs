@@ -52,7 +52,7 @@ await rm(dist, { recursive: true, force: true });
 try {
   await Promise.all([
     buildCli(join(dist, "cli")),
-    buildPage(join(dist, "cli/ui")),
+    buildPage(join(dist, "cli")),
     ...(values["cli-only"] ? [] : [buildLibrary(dist)]),
     ...(values.types ? [buildTypes(dist)] : []),
   ]);
@@ -122,12 +122,26 @@ async function buildCli(outdir) {
   await writeFile(join(outdir, "help.txt"), await overview());
 }
 
-/** The page of `holdfast ui`. The server reads these files at its start. */
-async function buildPage(outDir) {
+/**
+ * The page of `holdfast ui`, which the server reads at its start; and next to the bundle the program that renders a report to text, for
+ * `format export --to html`.
+ */
+async function buildPage(outdir) {
   const root = join(packages, "dashboard");
-  if (!existsSync(join(root, "index.html"))) return;
   const { build: buildWithVite } = await import("vite");
-  await buildWithVite({ root, logLevel: "warn", build: { outDir, emptyOutDir: true } });
+  await buildWithVite({ root, logLevel: "warn", build: { outDir: join(outdir, "ui"), emptyOutDir: true } });
+  const report = join(root, "src/report-html.tsx");
+  if (!existsSync(report)) return;
+  await bundle({
+    entryPoints: [report],
+    outfile: join(outdir, "report.cjs"),
+    format: "cjs",
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    loader: { ".css": "text", ".svg": "text" },
+    minifySyntax: true,
+    minifyWhitespace: true,
+  });
 }
 
 /**

@@ -52,8 +52,10 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   stop: [["mine"], ["mine", "--after-step"], ["mine", "--now"]],
   approve: [["mine"], ["mine", "yes"]],
   output: [["mine"]],
+  // A server that starts does not end by itself: the test of the page has it.
+  ui: [["--host", "0.0.0.0"], ["--port", "99999"], ["nowhere"]],
   demo: [["--seed", "7"]],
-  list: [[], ["mine"]],
+  list: [[], ["mine"], ["--all-repositories"]],
   show: [["mine"], ["mine@1"]],
   events: [["mine"]],
   diff: [["mine@1"]],

@@ -15,6 +15,7 @@ import type { LayoutMirror } from "@holdfast/workflows/plugin";
 import type { RunDetails } from "../run-status.ts";
 import type { RunReport } from "../start-run.ts";
 import { EXPECTED_ENTRIES_VARIABLE, stoppedKey, terminatedKey } from "../worker/plan-work.ts";
+import { pageText, runPath } from "../ui/ui-state.ts";
 import type { Shell } from "./command.ts";
 import { EXITS, type Exit } from "./exit.ts";
 import { isTerminated } from "./interrupts.ts";
@@ -76,6 +77,7 @@ export async function executeRun(
       `${JSON.stringify({ kind: "result", run: statusJson(status), result: outcome, earlier: earlier === true })}\n`,
     );
   else shell.write(outcomeText(outcome, status, shell.page, flags));
+  shell.notify(pageText(shell.env, holdfast.store.location, runPath(run)));
   return exitOfOutcome(outcome);
 }
 
@@ -378,6 +380,7 @@ export async function executeDetached(
   shell.notify(`Show its status: ${program} status ${run}`);
   shell.notify(`Show its output: ${program} output ${run} --follow`);
   shell.notify(`Stop it:         ${program} stop ${run} --after-step`);
+  shell.notify(pageText(shell.env, holdfast.store.location, runPath(run)));
   return "done";
 }
 

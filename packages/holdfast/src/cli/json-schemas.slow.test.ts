@@ -39,6 +39,8 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["stop 1"],
     ["list"],
     ["list --status done --workflow impl"],
+    ["list --all-repositories"],
+    ["ui --no-open"],
     ["list issue-1"],
     ["show issue-1"],
     ["show issue-1@latest"],
@@ -118,6 +120,9 @@ test("every command prints what its schema says", { timeout: 900_000 }, async ()
     .filter(({ hidden }) => hidden !== true)
     .map(({ name }) => name);
   const seen = new Set<string>();
+  // The server that `ui` finds and opens.
+  const server = place.start("ui", "--no-open", "--port", "0");
+  await server.says("#k=");
   for (const [line, status = 0] of lines(agent)) {
     const finished = await place.run("--json", ...line.split(" "));
     expect(finished, line).toMatchObject({ status, stderr: "" });
@@ -137,6 +142,8 @@ test("every command prints what its schema says", { timeout: 900_000 }, async ()
     }
   }
   expect(names.filter((name) => !seen.has(name) && name !== "format")).toEqual([]);
+  server.child.kill("SIGINT");
+  await server.ended;
 });
 
 test("the schemas reject unknown fields and unknown statuses", () => {

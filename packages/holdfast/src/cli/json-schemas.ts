@@ -138,8 +138,30 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   ]),
   list: union([
     strictObject({ runs: array(run), halfRemoved: array(halfRemoved).optional() }),
+    strictObject({
+      runs: array(run.extend({ repository: string() })),
+      problems: array(
+        strictObject({
+          repository: string(),
+          problem: strictObject({
+            code: string(),
+            message: string(),
+            hint: nullable(string()),
+            command: nullable(string()),
+          }),
+        }),
+      ),
+    }),
     strictObject({ run, checkpoints: array(checkpoint) }),
   ]),
+  ui: strictObject({
+    kind: z.enum(["serving", "running"]),
+    url: string(),
+    origin: string(),
+    port: number(),
+    pid: number(),
+    readOnly: boolean(),
+  }),
   show: union([
     strictObject({
       run,
@@ -315,6 +337,13 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       secrets: array(strictObject({ where: string(), kind: string() })),
       unsearched: boolean(),
       unsaved: boolean(),
+    }),
+    strictObject({
+      run: string(),
+      to: literal("html"),
+      written: texts,
+      bytes: count,
+      document: nullable(string()),
     }),
   ]),
   "format convert": exported,

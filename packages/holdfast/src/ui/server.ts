@@ -13,6 +13,7 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { ChangesReader } from "./changes.ts";
 import { type LiveEvents, MAX_STREAMS, type Numbered, concerns, parseTopics } from "./live.ts";
 import { parseAction } from "./actions.ts";
+import { readComparison, readReport } from "./report.ts";
 import type { Plans } from "./plans.ts";
 import { EXIT_OF, type Exit } from "../cli/exit.ts";
 import { toHoldfastError } from "../cli/output/terminal.ts";
@@ -141,6 +142,7 @@ export function createApp(params: ServerParams): Hono {
   app.get("/api/diff/file", async (context) =>
     context.json(await changes.file(...ends(context), textIn(context, "path"))),
   );
+  app.get("/api/compare", async (context) => context.json(await readComparison(repositories, textIn(context, "runs"))));
   app.get("/api/events", (context) => streamEvents(context, params.live));
   addRunRoutes(app, repositories, changes);
 
@@ -233,6 +235,7 @@ function addRunRoutes(app: Hono, repositories: Repositories, changes: ChangesRea
   get("/checkpoints/:number/transcript", (opened, run, context) =>
     changes.transcript(opened, { run, sequence: parameter(context, "number"), ...rangeIn(context) }),
   );
+  get("/report", (opened, run) => readReport(opened, run, { changes, now: now() }));
   get("/effects", (opened, run) => readEffects(opened, run));
   get("/logs", (opened, run) => readLogs(opened, run));
   get("/logs/:number", (opened, run, context) =>

@@ -8,7 +8,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { makeDurableDirectory, removeDurable, xdgHome } from "@holdfast/platform/files";
 import { randomId } from "@holdfast/platform/identity";
 import { holdProcessLock, listProcessLocks, readProcessLock, sweepProcessLocks } from "@holdfast/platform/process-lock";
-import { type Env, readStateFile, writeStateFile } from "../repository-registry.ts";
+import { type Env, listRepositories, readStateFile, writeStateFile } from "../repository-registry.ts";
 
 /** Where a live page server listens. */
 export interface PageServer {
@@ -73,13 +73,17 @@ export function announcePageServer(env: Env, server: PageServer): Disposable {
   };
 }
 
-/** The address of a run on the live page server; null: there is none, or it does not show this store. Has no secret. */
-export function pageAddress(
-  env: Env,
-  place: { readonly store: string; readonly key: string | null; readonly path: string },
-) {
+/**
+ * The line that a command prints about its page: the address on the live server. "" without a server, which is the usual case and
+ * costs one look at a file. Never has a secret.
+ */
+export function pageText(env: Env, store: string, pathOf: (repository: string) => string): string {
   const server = findPageServer(env);
-  if (server === null || place.key === null) return null;
-  if (server.only !== null && server.only !== place.store) return null;
-  return `${server.origin}/r/${encodeURIComponent(place.key)}/${place.path}`;
+  if (server === null || (server.only !== null && server.only !== store)) return "";
+  const key = listRepositories(env, Date.now()).find((one) => one.store === store)?.key;
+  return key === undefined ? "" : `Page: ${server.origin}${pathOf(key)}`;
+}
+
+export function runPath(run: string): (repository: string) => string {
+  return (repository) => `/r/${encodeURIComponent(repository)}/${run}`;
 }

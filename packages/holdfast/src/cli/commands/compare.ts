@@ -6,6 +6,7 @@ import type { EffectSeen, HistoryStep } from "../../compare-history.ts";
 import { type CheckTrail, type CodeChange, allPass } from "../../compare-measures.ts";
 import type { ComparedPair, ComparedSide, Comparison } from "../../compare-runs.ts";
 import type { Holdfast } from "../../holdfast.ts";
+import { pageText } from "../../ui/ui-state.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun, worktreePaths } from "../operands.ts";
@@ -70,11 +71,19 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   });
   const choice = chosen === undefined ? null : await choose(shell, holdfast, { compared, chosen });
   shell.print({
-    json: () => ({ ...compared, runs: compared.runs.map(sideJson), choice }),
+    json: () => comparisonJson(compared, choice),
     ...(compared.diffs.length > 0 ? { content: true as const } : {}),
     text: (page) => comparisonText(compared, page) + (choice === null ? "" : `\n${choiceText(compared, choice, page)}`),
   });
+  const path = (repository: string): string =>
+    `/compare?${new URLSearchParams(addresses.map((address) => ["r", `${repository}/${address}`])).toString()}`;
+  shell.notify(pageText(shell.env, holdfast.store.location, path));
   return "done";
+}
+
+/** The document of `--json`. */
+export function comparisonJson(compared: Comparison, choice: Choice | null) {
+  return { ...compared, runs: compared.runs.map(sideJson), choice };
 }
 
 function sideJson(side: Comparison["runs"][number]) {

@@ -27,12 +27,13 @@ export const spec = {
     "Prints the document, or writes it atomically to --output. Fields that the format cannot represent are listed on stderr. In a directory the file gets the name that the other tool expects; for crunch-yaml also its index and `latest` (a link, or a file with the name if links are not supported), by the rules of `.claude/checkpoint-config.yaml`.",
     "For context-store, RUN without @ exports all checkpoints as one list of versions; into a directory, one file each. Every other format gets the newest.",
     "`--to run` writes the whole run to one file: journal, checkpoints, git objects and logs. `holdfast format import` on another machine imports it, and `holdfast resume` continues it there. It refuses to write secrets, unless you pass --with-secrets.",
+    "`--to html` writes the story of a run as one page without scripts, to print or to send: the report that `holdfast ui` shows. It holds what the store holds, with secrets masked.",
     "An imported checkpoint keeps the fields that Holdfast does not know. An export to its original format contains them again.",
   ],
   operands: [{ name: "ADDRESS", about: "RUN, RUN@7, RUN@latest, RUN@tag", required: true, completes: "address" }],
   consent: "reads",
   flags: {
-    to: { type: "text", value: "FORMAT", about: "the target format", choices: [...EXPORT_NAMES, "run"] },
+    to: { type: "text", value: "FORMAT", about: "the target format", choices: [...EXPORT_NAMES, "run", "html"] },
     "with-secrets": { type: "boolean", about: "with --to run: write the file although it holds secrets" },
     ...OUTPUT_FLAGS,
   },
@@ -50,9 +51,10 @@ export const spec = {
       about: "write what its agents did as a trajectory",
     },
     { line: "holdfast format export issue-42 --to run -o issue-42.run", about: "take the run to another machine" },
+    { line: "holdfast format export issue-42 --to html -o issue-42.html", about: "write its story as one page" },
   ],
   reads: true,
-  json: '{"from", "to", "path": "suggested place", "written": [paths], "removed": [paths], "losses": [{"path", "why"}], "document": "text"}; "document" is null when it was written to --output. With --to run: {"run", "to", "written": [path], "bytes", "entries", "checkpoints", "prerequisites": [commits], "secrets": [{"where", "kind"}], "unsearched", "unsaved"}.',
+  json: '{"from", "to", "path": "suggested place", "written": [paths], "removed": [paths], "losses": [{"path", "why"}], "document": "text"}; "document" is null when it was written to --output. With --to run: {"run", "to", "written": [path], "bytes", "entries", "checkpoints", "prerequisites": [commits], "secrets": [{"where", "kind"}], "unsearched", "unsaved"}. With --to html: {"run", "to", "written": [path], "bytes", "document": "text" or null}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -63,6 +65,11 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     const { exportRunFile } = await import("./format-run.ts");
     const [output, withSecrets, dryRun] = [input.text("output"), input.on("with-secrets"), input.on("dry-run")];
     return await exportRunFile(shell, holdfast, { address: input.operand(0) ?? "", output, withSecrets, dryRun });
+  }
+  if (named === "html") {
+    const { exportReport } = await import("./format-html.ts");
+    const [output, dryRun] = [input.text("output"), input.on("dry-run")];
+    return await exportReport(shell, holdfast, { address: input.operand(0) ?? "", output, dryRun });
   }
   if (input.on("with-secrets")) throw usageError("--with-secrets belongs to --to run", "Leave it out.");
   const address = await holdfast.resolve(input.operand(0) ?? "");

@@ -12,6 +12,7 @@ import {
   checkpointsText,
   moreText,
   noRuns,
+  rowsText,
   runsText,
   unfinishedRestoreText,
 } from "../output/run-text.ts";
@@ -23,6 +24,7 @@ export const spec = {
   summary: "list runs, or the checkpoints of one run",
   details: [
     "Newest first. Without RUN the runs of this repository; with RUN its checkpoints.",
+    "With --all-repositories the runs of every repository of this user that has a store, as `holdfast ui` shows them: those that need you first, then running and waiting ones, then finished ones.",
     "ADDED is what the record of a checkpoint took in the store; its files are git objects.",
   ],
   operands: [{ name: "RUN", about: "a run id; its checkpoints are listed", required: false, completes: "run" }],
@@ -43,20 +45,23 @@ export const spec = {
       choices: STATUS_KINDS,
     },
     workflow: { type: "text", value: "NAME", about: "only runs of this workflow" },
+    "all-repositories": { type: "boolean", about: "the runs of all repositories of this user" },
   },
   examples: [
     { line: "holdfast list", about: "the runs, newest first" },
     { line: "holdfast list --status failed --status crashed", about: "the runs that need attention" },
+    { line: "holdfast list --all-repositories", about: "the runs of all repositories, those that need you first" },
     { line: "holdfast list fix-login", about: "the checkpoints of one run" },
     { line: "holdfast list fix-login --trigger manual -n 5", about: "the last five that were taken by hand" },
   ],
   reads: true,
-  json: '{"runs": [...]}, or with RUN {"run": {...}, "checkpoints": [...]}. A run object is {"id", "workflow", "work", "status": {"kind": "running" | "queued" | "waiting" | "paused" | "crashed" | "saved" | "done" | "failed" | "aborted", ...}, "stage", "iteration", "checkpoints", "latest", "createdAt", "forkedFrom", "labels", "entries", "unfinishedRestore"}, in the output of every command. "halfRemoved": [{"run", "removedAt", "by"}] is present if a removal was interrupted.',
+  json: '{"runs": [...]}, or with RUN {"run": {...}, "checkpoints": [...]}. A run object is {"id", "workflow", "work", "status": {"kind": "running" | "queued" | "waiting" | "paused" | "crashed" | "saved" | "done" | "failed" | "aborted", ...}, "stage", "iteration", "checkpoints", "latest", "createdAt", "forkedFrom", "labels", "entries", "unfinishedRestore"}, in the output of every command. With --all-repositories each run also has "repository", and "problems": [{"repository", "problem": {"code", "message", "hint", "command"}}] names repositories that cannot be read. "halfRemoved": [{"run", "removedAt", "by"}] is present if a removal was interrupted.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const limit = parseLimit(input.text("limit"), 30);
   const address = input.operand(0);
+  if (input.on("all-repositories")) return await listEverywhere(shell, input, { address, limit });
   return address === undefined ? listRuns(shell, input, limit) : listCheckpoints(shell, input, { address, limit });
 }
 
@@ -83,6 +88,37 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
   if (runs.length === 0 && filtered) shell.notify(`No run matches. All of them:\n  ${shell.talk.program} list`);
   else if (runs.length === 0 && halfRemoved.length === 0) shell.notify(noRuns(shell.talk.program));
   if (found.length > runs.length) shell.notify(moreText("run", runs.length));
+  return "done";
+}
+
+/** The query of the page: both show the same runs in the same order. */
+async function listEverywhere(
+  shell: Shell,
+  input: Input<(typeof spec)["flags"]>,
+  params: { readonly address: string | undefined; readonly limit: number | undefined },
+): Promise<Exit> {
+  if (params.address !== undefined || input.text("trigger") !== undefined || input.text("stage") !== undefined)
+    throw usageError("--all-repositories lists runs, and takes no RUN, --trigger or --stage", "Leave out one of them.");
+  const [{ EVERY_RUN, Repositories, readRuns }, { listRepositories }] = await Promise.all([
+    import("../../ui/repositories.ts"),
+    import("../../repository-registry.ts"),
+  ]);
+  const now = (): number => Date.now();
+  await using repositories = new Repositories({ list: () => listRepositories(shell.env, now()), now });
+  const { rows, problems } = await readRuns(repositories, {
+    ...EVERY_RUN,
+    statuses: new Set(input.texts("status")),
+    workflow: input.text("workflow") ?? null,
+    limit: params.limit ?? Number.MAX_SAFE_INTEGER,
+  });
+  const shown = params.limit === undefined ? rows : rows.slice(0, params.limit);
+  shell.print({
+    json: () => ({ runs: shown.map(({ run, repository }) => ({ ...run, repository })), problems }),
+    text: (page) => (shown.length === 0 ? "" : rowsText(shown, page)),
+  });
+  for (const { repository, problem } of problems) shell.notify(`${repository}: ${problem.message}`);
+  if (rows.length === 0 && problems.length === 0) shell.notify("No repository of this user has a run that matches.");
+  if (shown.length < rows.length) shell.notify(moreText("run", shown.length));
   return "done";
 }
 

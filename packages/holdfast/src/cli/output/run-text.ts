@@ -43,6 +43,33 @@ export function runsText(runs: readonly ListedRun[], page: Page): string {
   return `${renderTable({ columns, rows }, page)}${unfinished}`;
 }
 
+/** Runs of several repositories. */
+export function rowsText(rows: readonly ListedRow[], page: Page): string {
+  const columns = [
+    { title: "REPOSITORY", shrinkTo: 8 },
+    RUN_COLUMN,
+    { title: "STATUS" },
+    { title: "LATEST", expendable: 2 },
+    { title: "WORK", shrinkTo: 10, optional: true, expendable: 1 },
+  ] as const;
+  const cells = rows.map(({ repository, run, statusWord: word, title, updatedAt }): readonly Cell[] => [
+    { text: repository },
+    { text: run.id, style: "bold" },
+    { text: word, style: styleOf(run.status) },
+    { text: relativeTime(updatedAt, page.now), style: "dim" },
+    { text: title === run.id ? "" : title },
+  ]);
+  return renderTable({ columns, rows: cells }, page);
+}
+
+interface ListedRow {
+  readonly repository: string;
+  readonly run: { readonly id: string; readonly status: RunStatus };
+  readonly statusWord: string;
+  readonly title: string;
+  readonly updatedAt: string;
+}
+
 export function checkpointsText(checkpoints: readonly CheckpointSummary[], page: Page, indent = ""): string {
   const columns = [
     CHECKPOINT_COLUMN,
