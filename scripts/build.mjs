@@ -4,7 +4,6 @@
 //   node scripts/build.mjs --types             and the library's type declarations: for npm pack and npm run check
 //   node scripts/build.mjs --cli-only --out D  only the command line, into D
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -39,6 +38,21 @@ declare global {
 
 /** The prompt templates of each workflow. The code looks for them as for programs, by this path. */
 const PROMPTS = ["impl/prompts", "crunch/prompts", "ralph/prompts"];
+
+/** `import css from "./style.css?raw"` is the text of the file, as in vite. */
+const RAW_FILES = {
+  name: "raw-files",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /\?raw$/ }, ({ path, resolveDir }) => ({
+      path: join(resolveDir, path.replace(/\?raw$/, "")),
+      namespace: "raw",
+    }));
+    onLoad({ filter: /./, namespace: "raw" }, async ({ path }) => ({
+      contents: await readFile(path, "utf8"),
+      loader: "text",
+    }));
+  },
+};
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const packages = join(root, "packages");
@@ -130,15 +144,13 @@ async function buildPage(outdir) {
   const root = join(packages, "dashboard");
   const { build: buildWithVite } = await import("vite");
   await buildWithVite({ root, logLevel: "warn", build: { outDir: join(outdir, "ui"), emptyOutDir: true } });
-  const report = join(root, "src/report-html.tsx");
-  if (!existsSync(report)) return;
   await bundle({
-    entryPoints: [report],
+    entryPoints: [join(root, "src/report-html.tsx")],
     outfile: join(outdir, "report.cjs"),
     format: "cjs",
     jsx: "automatic",
     jsxImportSource: "preact",
-    loader: { ".css": "text", ".svg": "text" },
+    plugins: [RAW_FILES],
     minifySyntax: true,
     minifyWhitespace: true,
   });

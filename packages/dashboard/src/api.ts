@@ -355,8 +355,9 @@ export interface ComparedRun {
   readonly checks: readonly { readonly name: string; readonly trail: readonly boolean[] }[];
   readonly score: number | null;
   readonly scoreTrail: readonly number[];
-  readonly spent: { readonly microUsd: number; readonly tokens: number };
-  readonly ownSpent: { readonly microUsd: number; readonly tokens: number } | null;
+  /** Unknown amounts are null. */
+  readonly spent: { readonly microUsd: number | null; readonly tokens: number | null };
+  readonly ownSpent: { readonly microUsd: number | null; readonly tokens: number | null } | null;
   readonly time: { readonly work: number; readonly wall: number };
   readonly effects: readonly object[];
   readonly code: CodeSize | null;

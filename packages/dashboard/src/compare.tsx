@@ -123,10 +123,13 @@ const FACTS: readonly Fact[] = [
   {
     title: "Cost",
     dimension: "cost",
-    of: ({ spent, ownSpent }) =>
-      `${money(spent.microUsd)}${ownSpent === null ? "" : ` (${money(ownSpent.microUsd)} since the fork)`}`,
+    of: ({ spent, ownSpent }) => `${cost(spent)}${ownSpent === null ? "" : ` (${cost(ownSpent)} since the fork)`}`,
   },
-  { title: "Tokens", dimension: "tokens", of: ({ spent }) => short(spent.tokens) },
+  {
+    title: "Tokens",
+    dimension: "tokens",
+    of: ({ spent }) => (spent.tokens === null ? "unknown" : short(spent.tokens)),
+  },
   { title: "Time at work", dimension: "time", of: ({ time }) => duration(time.work) },
   {
     title: "Agent calls",
@@ -237,4 +240,8 @@ function Between({ page, runs }: { readonly page: ComparePage; readonly runs: re
       )}
     </section>
   );
+}
+
+function cost({ microUsd }: { readonly microUsd: number | null }): string {
+  return microUsd === null ? "unknown" : money(microUsd);
 }

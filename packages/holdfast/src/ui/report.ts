@@ -1,6 +1,5 @@
 /** Runs side by side, and the whole story of one run on one page. Reads only. */
 import { reliedOn } from "@holdfast/core/findings";
-import type { Json } from "@holdfast/core/json";
 import type { ChangedFile, Changes, ComparePage, FilePatch, Report } from "@holdfast/dashboard/api";
 import { usageError } from "@holdfast/platform/error";
 import { comparisonJson } from "../cli/commands/compare.ts";
@@ -35,7 +34,7 @@ export async function readComparison(repositories: Repositories, text: string): 
   const keys = [...new Set(sides.map(({ key }) => key))];
   return {
     rows,
-    comparison: comparisonJson(compared, null) as object as Json,
+    comparison: comparisonJson(compared, null),
     choose: keys.map((key) => ({
       label: `Choose ${parseKey(key).run}`,
       action: { kind: "choose", run: key, others: keys.filter((other) => other !== key) },

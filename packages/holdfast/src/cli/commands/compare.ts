@@ -76,7 +76,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     text: (page) => comparisonText(compared, page) + (choice === null ? "" : `\n${choiceText(compared, choice, page)}`),
   });
   const path = (repository: string): string =>
-    `/compare?${new URLSearchParams(addresses.map((address) => ["r", `${repository}/${address}`])).toString()}`;
+    `/compare?${addresses.map((address) => `r=${encodeURIComponent(`${repository}/${address}`)}`).join("&")}`;
   shell.notify(pageText(shell.env, holdfast.store.location, path));
   return "done";
 }
