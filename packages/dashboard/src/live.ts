@@ -247,7 +247,7 @@ function sessionOpen(): Promise<void> {
   });
 }
 
-/** The output of agents is not sent to a tab that nobody has looked at for a minute. */
+/** The output of agents is not sent to a tab that has been hidden for a minute. */
 function watchVisibility(): void {
   let timer = 0;
   document.addEventListener("visibilitychange", () => {

@@ -65,7 +65,7 @@ export const later = createSetting("later", "{}");
 /** Addresses that the user marked for a comparison. */
 export const marked = createStore<readonly string[]>([]);
 
-/** What a screen reader is told. */
+/** What a screen reader announces. */
 export const announcement = createStore("");
 
 /** Times stop while the data is old: the moment that they stopped at. */

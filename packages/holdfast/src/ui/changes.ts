@@ -3,6 +3,7 @@ import type { Checkpoint, CheckpointSummary, Planes } from "@holdfast/core/check
 import { diffJson } from "@holdfast/core/diff-json";
 import { reliedOn } from "@holdfast/core/findings";
 import { type Json, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { createMasking } from "@holdfast/core/mask";
 import { parseAddress } from "@holdfast/core/run";
 import type { ChangedFile, Changes, CheckpointPage, FilePatch, TextRange } from "@holdfast/dashboard/api";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
@@ -101,6 +102,7 @@ const MAX_TEXT = 64 * 1024;
 export class ChangesReader {
   readonly #repositories: Repositories;
   readonly #differences = new Differences();
+  readonly #mask = createMasking().mask;
 
   constructor(repositories: Repositories) {
     this.#repositories = repositories;
@@ -142,7 +144,8 @@ export class ChangesReader {
       const text = (await holdfast.workspaces?.diff({ from, to, paths, format: "patch" }))?.text ?? "";
       const truncated = text.length > MAX_PATCH;
       const patch = truncated ? text.slice(0, text.lastIndexOf("\n", MAX_PATCH) + 1) : text;
-      return { path: file.path, patch: shortLines(patch), truncated };
+      // The store holds masked text only. Files are as they are, so their text is masked here, as `diff` does.
+      return { path: file.path, patch: shortLines(this.#mask(patch)), truncated };
     });
   }
 

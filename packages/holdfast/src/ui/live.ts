@@ -1,6 +1,6 @@
 /**
  * Live events for open pages: rows that changed, new journal entries and agent output. It looks only while a page is connected. Events have
- * numbers, so a page that lost its connection gets what it missed, or is told to fetch again.
+ * numbers, so a page that lost its connection gets what it missed, or a `resync`.
  */
 import type { JournalEntry } from "@holdfast/core/journal";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";

@@ -13,6 +13,8 @@ import { type Answer, type PageServer, type Sent, startPage } from "./page-serve
 let journey: Journey;
 let page: PageServer;
 const SCRIPT = "<script>alert(1)</script>.txt";
+/** Made up, and of the form that a forge gives. */
+const TOKEN = `ghp_${"a1B2".repeat(9)}`;
 const BIDI = "safe\u202Etxt.exe";
 
 beforeAll(async () => {
@@ -20,7 +22,7 @@ beforeAll(async () => {
   await journey.begin();
   await journey.json("checkpoint", "--run", "work", "--name", "one");
   await journey.write(SCRIPT, `\u001b[31mred\u001b]8;;https://evil.example\u0007\n${"x".repeat(2_000_000)}\n`);
-  await journey.write(BIDI, "two\n");
+  await journey.write(BIDI, `two\nconst key = "${TOKEN}";\n`);
   await journey.json("checkpoint", "work", "--name", SCRIPT);
   page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
 }, 120_000);
@@ -185,6 +187,9 @@ test("hostile names and contents are data, and long lines are cut", async () => 
   const patch = await page.get<FilePatch>(`/api/diff/file?${at}&path=${encodeURIComponent(SCRIPT)}`);
   expect(patch.patch).toContain("\u001b[31mred");
   expect(Math.max(...patch.patch.split("\n").map((line) => line.length))).toBeLessThan(10_000);
+  const other = await page.get<FilePatch>(`/api/diff/file?${at}&path=${encodeURIComponent(BIDI)}`);
+  expect(other.patch).toContain("***");
+  expect(other.patch).not.toContain(TOKEN);
   const { row } = await page.get<RunPage>(RUN);
   expect(row).toMatchObject({ statusWord: "saved", pullRequest: null });
   // No text of a store is part of a file that a browser parses.
@@ -204,9 +209,10 @@ test("only this machine can connect", async () => {
 });
 
 test("--host needs a token of the user", async () => {
-  const stderr = await journey.fails(2, "ui", "--no-open", "--host", "0.0.0.0");
+  const stderr = await journey.fails(2, "ui", "--no-open", "--host", "127.0.0.2");
   expect(stderr).toContain("HOLDFAST_UI_TOKEN");
-  const short = await journey.runIn(".", ["ui", "--no-open", "--host", "0.0.0.0"], {
+  expect(await journey.fails(2, "ui", "--no-open", "--host", "0.0.0.0")).toContain("one address of this machine");
+  const short = await journey.runIn(".", ["ui", "--no-open", "--host", "127.0.0.2"], {
     env: { HOLDFAST_UI_TOKEN: "short" },
   });
   expect(short.status).toBe(2);

@@ -1,6 +1,7 @@
 /** The `ui` command: shows every run of this machine in a web page on the loopback interface. */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { isIP } from "node:net";
 import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_ID } from "@holdfast/core/run";
@@ -212,6 +213,11 @@ function portOf(text: string | undefined): number | null {
 /** Beyond loopback, only a secret of the user protects the page. */
 function tokenOf(shell: Shell, host: string | undefined): string | null {
   const token = shell.env["HOLDFAST_UI_TOKEN"] ?? "";
+  if (host !== undefined && (isIP(host) === 0 || /^(?:0\.0\.0\.0|[0:]+)$/.test(host)))
+    throw usageError(
+      `--host needs one address of this machine, not ${JSON.stringify(host)}`,
+      "Requests must name the address, so that other web pages cannot use the server.",
+    );
   if (host === undefined) return token.length >= MIN_TOKEN ? token : null;
   if (token.length < MIN_TOKEN || !/^[A-Za-z0-9_-]+$/.test(token))
     throw usageError(
