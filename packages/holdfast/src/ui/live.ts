@@ -64,8 +64,9 @@ export class EventRing {
 
   /** What came after this event; null: the ring does not know. */
   since(id: string): readonly Numbered[] | null {
-    const [instance, number] = [id.slice(0, id.lastIndexOf(".")), Number(id.slice(id.lastIndexOf(".") + 1))];
-    if (instance !== this.#instance || !Number.isSafeInteger(number) || number > this.#last) return null;
+    const [, instance, digits = ""] = /^([0-9a-f]+)\.(\d{1,15})$/.exec(id) ?? [];
+    const number = Number(digits);
+    if (instance !== this.#instance || number > this.#last) return null;
     const missed = this.#last - number;
     if (missed > Math.min(MAX_EVENTS, this.#events.length)) return null;
     return missed === 0 ? [] : this.#events.slice(-missed);

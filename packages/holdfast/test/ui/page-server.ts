@@ -25,6 +25,8 @@ export interface Sent {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** Ends the answer once it has this text: for streams. */
+  readonly until?: string;
 }
 
 export interface Answer {
@@ -119,13 +121,19 @@ function started(child: ChildProcess): Promise<{ readonly url: string; readonly 
   });
 }
 
-function sendTo(port: number, { method = "GET", path, headers = {}, body }: Sent): Promise<Answer> {
+function sendTo(port: number, { method = "GET", path, headers = {}, body, until }: Sent): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const length = body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) };
     const sent = request({ host: "127.0.0.1", port, method, path, headers: { ...length, ...headers } }, (response) => {
       let text = "";
-      response.setEncoding("utf8").on("data", (part: string) => (text += part));
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }));
+      const end = (): void => resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
+      response.setEncoding("utf8").on("data", (part: string) => {
+        text += part;
+        if (until === undefined || !text.includes(until)) return;
+        end();
+        response.destroy();
+      });
+      response.on("end", end);
     });
     sent.on("error", reject);
     sent.end(body);

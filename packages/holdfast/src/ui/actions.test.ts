@@ -1,0 +1,145 @@
+import type { Action } from "@holdfast/dashboard/api";
+import type { RunStatus } from "@holdfast/core/status";
+import { expect, test } from "vitest";
+import {
+  allowedActions,
+  checkpointActions,
+  commandText,
+  commandsOf,
+  dryRunOf,
+  parseAction,
+  parseKey,
+} from "./actions.ts";
+
+const run = "shop/issue-42";
+
+test.each<[Action, string, string | null]>([
+  [
+    { kind: "answer", run, question: "q", answer: "yes please", note: null, resume: true },
+    "holdfast approve issue-42 'yes please' && holdfast resume issue-42 --detach",
+    null,
+  ],
+  [
+    { kind: "answer", run, question: "q", answer: "yes", note: "it's fine", resume: false },
+    "holdfast approve issue-42 yes '--note=it'\\''s fine'",
+    null,
+  ],
+  [{ kind: "pause", run }, "holdfast stop issue-42 --reason 'paused on the page'", null],
+  [{ kind: "abort", run }, "holdfast stop issue-42 --now --reason 'aborted on the page'", null],
+  [
+    { kind: "checkpoint", run },
+    "holdfast checkpoint issue-42 --name 'saved on the page'",
+    "holdfast checkpoint issue-42 --name 'saved on the page' --dry-run",
+  ],
+  [{ kind: "remove", run }, "holdfast rm issue-42", "holdfast rm issue-42 --dry-run"],
+  [
+    { kind: "resume", run, accept: ["files_changed=put_back"] },
+    "holdfast resume issue-42 --accept files_changed=put_back --detach",
+    "holdfast resume issue-42 --accept files_changed=put_back --dry-run",
+  ],
+  [
+    { kind: "raise", run, limit: "microUsd", to: 7_500_000 },
+    "holdfast resume issue-42 --max-cost 7.5 --detach",
+    "holdfast resume issue-42 --max-cost 7.5 --dry-run",
+  ],
+  [
+    { kind: "raise", run, limit: "milliseconds", to: 90_000 },
+    "holdfast resume issue-42 --max-total-time 2m --detach",
+    "holdfast resume issue-42 --max-total-time 2m --dry-run",
+  ],
+  [
+    { kind: "restore", run, sequence: 3, paths: ["--yes", "a b"] },
+    "holdfast restore issue-42@3 --yes -- --yes 'a b'",
+    "holdfast restore issue-42@3 --dry-run -- --yes 'a b'",
+  ],
+  [
+    { kind: "fork", run, sequence: 3, as: "other-way" },
+    "holdfast fork issue-42@3 --as other-way",
+    "holdfast fork issue-42@3 --as other-way --dry-run",
+  ],
+  [
+    { kind: "tag", run, sequence: 3, name: "works" },
+    "holdfast tag issue-42@3 works",
+    "holdfast tag issue-42@3 works --dry-run",
+  ],
+  [
+    { kind: "untag", run, sequence: 3, name: "works" },
+    "holdfast tag issue-42 works --delete",
+    "holdfast tag issue-42 works --delete --dry-run",
+  ],
+  [{ kind: "choose", run, others: ["shop/other"] }, "holdfast compare issue-42 other --choose issue-42", null],
+  [
+    { kind: "cherry_pick", from: "shop/other", sequence: 7, into: run, paths: ["-x", "src"] },
+    "holdfast cherry-pick other@7 ./-x src --into issue-42",
+    "holdfast cherry-pick other@7 ./-x src --into issue-42 --dry-run",
+  ],
+])("%j is one command of the CLI", (action, command, dryRun) => {
+  expect(commandText(commandsOf(action))).toBe(command);
+  const dry = dryRunOf(action);
+  expect(dry === null ? null : commandText([dry])).toBe(dryRun);
+  // What a page sends back is what it got.
+  expect(parseAction(JSON.parse(JSON.stringify(action)))).toEqual(action);
+});
+
+test.each([
+  null,
+  [],
+  { kind: "pause" },
+  { kind: "pause", run: "issue-42" },
+  { kind: "pause", run: "shop/../issue-42" },
+  { kind: "pause", run: "shop/Issue 42" },
+  { kind: "restore", run, sequence: 0, paths: null },
+  { kind: "restore", run, sequence: 1.5, paths: null },
+  { kind: "restore", run, sequence: 1, paths: ["a/../../b"] },
+  { kind: "restore", run, sequence: 1, paths: ["/etc"] },
+  { kind: "restore", run, sequence: 1, paths: ["a\0b"] },
+  { kind: "restore", run, sequence: 1, paths: Array.from({ length: 101 }, () => "a") },
+  { kind: "tag", run, sequence: 1, name: "latest" },
+  { kind: "resume", run, accept: ["x --yolo"] },
+  { kind: "raise", run, limit: "all", to: 1 },
+  { kind: "raise", run, limit: "tokens", to: -1 },
+])("%j is refused", (value) => {
+  expect(() => parseAction(value)).toThrow();
+});
+
+test("an answer cannot be a flag", () => {
+  expect(() =>
+    commandsOf({ kind: "answer", run, question: "q", answer: "--by=x", note: null, resume: false }),
+  ).toThrow();
+});
+
+test.each(["shop", "/issue-42", "shop/", "shop/a/b", "../x/y", "shop/A"])("%s is not the key of a run", (key) => {
+  expect(() => parseKey(key)).toThrow();
+});
+
+const LATEST = { sequence: 2, createdAt: "2026-11-18T07:00:00.000Z", stage: "impl", iteration: 1 };
+const HOLDER = { label: "x", pid: 1, host: "h", epoch: 1, takenAt: "", heartbeatAt: "" };
+const RUNNING = {
+  starting: false,
+  finishing: false,
+  stopping: null,
+  silentSince: null,
+  suspended: false,
+  hostKnown: true,
+};
+
+test.each<[RunStatus, readonly string[]]>([
+  [{ kind: "running", holder: HOLDER, ...RUNNING }, ["Pause", "Save a checkpoint", "Abort"]],
+  [{ kind: "running", holder: HOLDER, ...RUNNING, hostKnown: false }, []],
+  [{ kind: "running", holder: HOLDER, ...RUNNING, stopping: "pause" }, ["Save a checkpoint", "Abort"]],
+  [{ kind: "paused", reason: null, started: true }, ["Resume", "Save a checkpoint", "Abort"]],
+  [{ kind: "crashed", certain: true, holder: HOLDER }, ["Resume", "Save a checkpoint", "Abort"]],
+  [{ kind: "done", at: "" }, ["Save a checkpoint", "Remove"]],
+  [{ kind: "failed", at: "", reason: "", limit: false }, ["Save a checkpoint", "Remove"]],
+  [{ kind: "saved", holder: null }, ["Save a checkpoint", "Remove"]],
+])("%j allows %j", (status, labels) => {
+  const actions = allowedActions({
+    key: run,
+    status,
+    run: { workflow: "impl", latest: LATEST, state: { kind: "active" } },
+  });
+  expect(actions.filter(({ why }) => why === null).map(({ label }) => label)).toEqual(labels);
+  const [restore, fork] = checkpointActions({ key: run, status }, { sequence: 2, quarantined: false });
+  expect(restore?.why === null).toBe(status.kind !== "running");
+  expect(fork?.why).toBeNull();
+});

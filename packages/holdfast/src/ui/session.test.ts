@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { RateLimit, Sessions, ownHosts, refuseRequest } from "./session.ts";
+
+test("a code is traded once, and not after its time", () => {
+  let now = 0;
+  const sessions = new Sessions(() => now, null);
+  const [first, second] = [sessions.code(1000), sessions.code(1000)];
+  const token = sessions.trade(first) ?? "";
+  expect(sessions.allows(`Bearer ${token}`)).toBe(true);
+  expect(sessions.trade(first)).toBeNull();
+  now = 1000;
+  expect(sessions.trade(second)).toBeNull();
+  for (const wrong of [undefined, "", token, `Bearer ${token}x`, `bearer ${token}`, `Bearer ${token} `])
+    expect(sessions.allows(wrong), wrong).toBe(false);
+});
+
+test("a limit counts the requests of each second", () => {
+  let now = 0;
+  const limit = new RateLimit(2, () => now);
+  expect([limit.allows(), limit.allows(), limit.allows()]).toEqual([true, true, false]);
+  now = 1000;
+  expect(limit.allows()).toBe(true);
+});
+
+test("a navigation from another site may open the page, and no query", () => {
+  const hosts = ownHosts("127.0.0.1", 4680);
+  const from = (path: string, mode: string) => {
+    const headers: Readonly<Record<string, string>> = {
+      host: "127.0.0.1:4680",
+      "sec-fetch-site": "cross-site",
+      "sec-fetch-mode": mode,
+    };
+    return refuseRequest({ method: "GET", path, url: path, header: (name) => headers[name] }, hosts)?.status ?? 200;
+  };
+  expect([from("/", "navigate"), from("/", "no-cors"), from("/api/boot", "navigate")]).toEqual([200, 403, 403]);
+});

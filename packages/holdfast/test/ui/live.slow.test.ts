@@ -1,0 +1,82 @@
+import type { LiveEvent, RunRow, RunsPage } from "@holdfast/dashboard/api";
+import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
+import { expect, test } from "vitest";
+import { type PageServer, startPage } from "./page-server.ts";
+
+/** A real run in another process, killed and resumed while a page listens. */
+
+const work = workSuite();
+const TOPICS = "runs,run:shop/issue-1,log:shop/issue-1";
+
+/** Reads events until one fits. */
+async function until(
+  events: AsyncGenerator<{ readonly event: string; readonly data: unknown; readonly id: string }>,
+  fits: (event: LiveEvent) => boolean,
+): Promise<readonly LiveEvent[]> {
+  const seen: LiveEvent[] = [];
+  for (;;) {
+    const { value, done } = await events.next();
+    if (done === true) throw new Error(`the stream ended after ${JSON.stringify(seen.map(({ event }) => event))}`);
+    // The server and this test are checked against the same types.
+    const event = value as LiveEvent;
+    seen.push(event);
+    if (fits(event)) return seen;
+  }
+}
+
+const isRow = (event: LiveEvent, fits: (row: RunRow) => boolean): boolean => event.event === "run" && fits(event.data);
+
+async function killWhileItRuns(place: WorkPlace, page: PageServer): Promise<void> {
+  const slow = await place.agent([{ ...GOOD, delayMs: 600_000 }]);
+  const events = page.events(TOPICS);
+  const running = place.start("run", "1", "--no-review", "--agent", slow);
+  const seen = await until(events, (event) => isRow(event, ({ step }) => step?.title === "agent"));
+  const numbers = seen.flatMap((event) => (event.event === "entry" ? [event.data.entry] : []));
+  expect(numbers.length).toBeGreaterThan(2);
+  expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
+  expect(new Set(numbers).size).toBe(numbers.length);
+  running.child.kill("SIGKILL");
+  await running.ended;
+  // No entry says so: the lease of a dead process does.
+  const crash = await until(events, (event) => isRow(event, ({ statusWord }) => statusWord === "crashed"));
+  expect(crash.at(-1)).toMatchObject({ data: { key: "shop/issue-1", group: "you", statusWord: "crashed" } });
+  await until(events, (event) => event.event === "inbox" && event.data.count === 1);
+  await events.return(undefined);
+}
+
+test(
+  "a page sees a run begin, die and continue, and a lost connection continues where it was",
+  { timeout: 180_000 },
+  async () => {
+    const place = await work.begin();
+    // Makes the repository known, as a user's first command does.
+    expect((await place.run("checkpoint", "--run", "mine")).status).toBe(0);
+    await using page = await startPage(place.holdfast, { cwd: place.clone, args: ["--here"] });
+    await killWhileItRuns(place, page);
+
+    const before = await page.get<RunsPage>("/api/runs");
+    expect(before.rows.find(({ key }) => key === "shop/issue-1")).toMatchObject({ statusWord: "crashed", crashes: 0 });
+    await place.agent([GOOD]);
+    const events = page.events(TOPICS);
+    // The page resumes it: the command runs in a process of its own.
+    const result = await page.act({ kind: "resume", run: "shop/issue-1", accept: [] });
+    expect(result).toMatchObject({ kind: "done" });
+    const seen = await until(events, (event) => isRow(event, ({ statusWord }) => statusWord === "done"));
+    expect(seen.filter(({ event }) => event === "log").length).toBeGreaterThan(0);
+    await events.return(undefined);
+    const { rows } = await page.get<RunsPage>("/api/runs");
+    expect(rows.find(({ key }) => key === "shop/issue-1")).toMatchObject({ statusWord: "done", crashes: 1 });
+
+    // A page that lost its connection gets what it missed, once; another server does not know its number.
+    const again = page.events(TOPICS);
+    const [ping] = await until(again, () => true);
+    expect(ping?.event).toBe("ping");
+    await again.return(undefined);
+    const first = await page.send({
+      path: `/api/events?topics=${encodeURIComponent(TOPICS)}`,
+      headers: { authorization: `Bearer ${page.token}`, "last-event-id": "other.5", connection: "close" },
+      until: "resync",
+    });
+    expect(first.text).toContain("event: resync");
+  },
+);
