@@ -7,6 +7,8 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadCommands } from "../src/cli/command-table.ts";
 import { type BuiltCommand, type Finished, buildCommand } from "@holdfast/test-support/built-command";
+import type { Changes, RunsPage } from "@holdfast/dashboard/api";
+import { startPage } from "./ui/page-server.ts";
 
 const COMMANDS = await loadCommands();
 
@@ -118,6 +120,26 @@ describe("a hostile repository, without consent", () => {
     },
   );
 
+  test("the page server shows it, runs nothing of it, and changes only its own state file", async () => {
+    const words = { cwd: clone, args: ["--here", "--no-config"], env: environment() };
+    const before = snapshot();
+    {
+      await using page = await startPage(holdfast, words);
+      const { rows } = await page.get<RunsPage>("/api/runs");
+      expect(rows.map(({ run: { id } }) => id)).toContain("mine");
+      for (const path of ["", "/timeline", "/entries", "/checkpoints/1", "/effects", "/logs", "/report"])
+        await page.get(`/api/runs/clone/mine${path}`);
+      const at = "a=clone/mine@1&b=clone/mine@worktree";
+      const { files } = await page.get<Changes>(`/api/diff?${at}`);
+      for (const { path } of files ?? []) await page.get(`/api/diff/file?${at}&path=${encodeURIComponent(path)}`);
+      // The page cannot consent: the refusal of the command is what it shows.
+      await expect(page.plan({ kind: "resume", run: "clone/mine", accept: [] })).rejects.toThrow();
+    }
+    expect(readdirSync(markers)).toEqual([]);
+    const { changed } = changes(before, snapshot());
+    expect(changed.filter((path) => !path.startsWith(join(world, "home/state/holdfast")))).toEqual([]);
+  });
+
   test("commands that work or save name what they need consent for, with status 4", async () => {
     const saves = [
       ["run", "1"],
@@ -174,7 +196,11 @@ describe("a hostile repository, without consent", () => {
 });
 
 async function run(...words: readonly string[]): Promise<Finished> {
-  const env = {
+  return await holdfast.run(words, { cwd: clone, env: environment() });
+}
+
+function environment() {
+  return {
     HOME: join(world, "home"),
     TMPDIR: join(world, "temporary"),
     XDG_STATE_HOME: join(world, "home/state"),
@@ -183,7 +209,6 @@ async function run(...words: readonly string[]): Promise<Finished> {
     NODE_DISABLE_COMPILE_CACHE: "1",
     PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
   };
-  return await holdfast.run(words, { cwd: clone, env });
 }
 
 async function makeHostile(): Promise<void> {

@@ -31,6 +31,8 @@ const MAX_EVENTS = 10_000;
 export const MAX_STREAMS = 32;
 const ENTRIES_MS = 250;
 const STATUS_MS = 1000;
+/** How soon a new repository is noticed. Less than the time after which an unused store is closed. */
+const LIST_MS = 5000;
 const MAX_LOG = 8 * 1024;
 
 export interface Numbered {
@@ -155,12 +157,13 @@ export class LiveEvents {
 
   async #run(): Promise<void> {
     this.#isRunning = true;
-    let secondAt = 0;
+    let [secondAt, listedAt] = [0, 0];
     while (this.#listeners.size > 0) {
       const now = this.#repositories.now();
       const isSecond = Math.abs(now - secondAt) >= STATUS_MS;
-      if (isSecond) {
-        secondAt = now;
+      if (isSecond) secondAt = now;
+      if (Math.abs(now - listedAt) >= LIST_MS) {
+        listedAt = now;
         await this.#watchAll();
       }
       for (const [store, watched] of this.#watched) {

@@ -56,7 +56,7 @@ export async function readRunPage(opened: OpenRepository, id: string, now: numbe
     row,
     worktree: workspace?.root ?? null,
     reasonCard: reasonCard(row, story),
-    inbox: inboxItem({ row, story, effects: await holdfast.store.listEffects(id), raise: null }),
+    inbox: inboxItem({ row, story, effects: await holdfast.store.listEffects(id) }),
     undo: undoOf(row.key, story.undoable, found),
     actions: allowedActions({ key: row.key, run, status }),
     graph: graph === null ? null : (graph.picture as object as Json),
@@ -69,7 +69,7 @@ export async function readRunPage(opened: OpenRepository, id: string, now: numbe
 const MAX_NOTES = 20;
 
 /** Why it stopped, with what to do next; null while it works, and when it is done. */
-export function reasonCard(row: RunRow, { failure }: Pick<StoryReader, "failure">): ReasonCard | null {
+function reasonCard(row: RunRow, { failure }: Pick<StoryReader, "failure">): ReasonCard | null {
   const { status } = row.run;
   if (status.kind === "running" || status.kind === "queued" || status.kind === "done" || status.kind === "saved")
     return null;
@@ -106,12 +106,10 @@ function undoOf(key: string, undoable: Undoable | null, { status }: RunWithStatu
 }
 
 /** What waits for the user; null: nothing does. */
-export function inboxItem(params: {
+function inboxItem(params: {
   readonly row: RunRow;
   readonly story: Pick<StoryReader, "failure">;
   readonly effects: readonly Effect[];
-  /** The flag that raises the limit which ended the run; null: none did. */
-  readonly raise: string | null;
 }): InboxItem | null {
   const { row, story, effects } = params;
   if (row.group !== "you") return null;
@@ -216,7 +214,7 @@ export async function readInbox(repositories: Repositories): Promise<Inbox> {
     const opened = await repositories.open(row.repository);
     const { story } = await opened.read(row.run).catch(() => ({ story: { failure: null } }));
     const effects = await opened.holdfast.store.listEffects(row.run.id).catch(() => []);
-    const item = inboxItem({ row, story, effects, raise: null });
+    const item = inboxItem({ row, story, effects });
     if (item !== null) items.push(item);
   }
   return { asOf, items: items.toSorted((a, b) => (a.row.updatedAt < b.row.updatedAt ? -1 : 1)) };

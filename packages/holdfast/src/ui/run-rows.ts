@@ -165,7 +165,7 @@ export function groupOf({ run, status }: Pick<RunWithStatus, "run" | "status">, 
 export const GROUPS = ["you", "running", "waiting", "finished"] as const satisfies readonly Group[];
 
 /** Why it needs the user or why it stopped, in one sentence; null: the status says everything. */
-export function reasonOf(run: RunSummary, status: RunStatus): string | null {
+function reasonOf(run: RunSummary, status: RunStatus): string | null {
   if (run.unfinishedRestore !== null)
     return `The restore of ${run.unfinishedRestore} did not finish: the files may be a mixture.`;
   switch (status.kind) {

@@ -244,7 +244,7 @@ function addRunRoutes(app: Hono, repositories: Repositories, changes: ChangesRea
 }
 
 /** Both names pass their allow-lists before they reach a store. */
-export async function openRun(
+async function openRun(
   repositories: Repositories,
   context: Context,
 ): Promise<{ readonly opened: OpenRepository; readonly run: string }> {
@@ -266,7 +266,7 @@ function runsQuery(context: Context): RunsQuery {
 }
 
 /** null: it is absent. Throws USAGE for anything but a whole number from 0. */
-export function numberIn(context: Context, name: string): number | null {
+function numberIn(context: Context, name: string): number | null {
   const text = context.req.query(name);
   if (text === undefined) return null;
   if (!/^\d{1,15}$/.test(text)) throw usageError(`${name} must be a whole number`);
@@ -282,14 +282,14 @@ function parameter(context: Context, name: string): number {
 const MAX_RANGE = 256 * 1024;
 
 /** A negative offset counts from the end. */
-export function rangeIn(context: Context): { readonly offset: number; readonly limit: number } {
+function rangeIn(context: Context): { readonly offset: number; readonly limit: number } {
   const offset = context.req.query("offset") ?? "0";
   if (!/^-?\d{1,15}$/.test(offset)) throw usageError("offset must be a whole number");
   return { offset: Number(offset), limit: Math.min(numberIn(context, "limit") ?? 64 * 1024, MAX_RANGE) };
 }
 
 /** The body of a POST, at most MAX_BODY bytes whatever its header says. Throws USAGE. */
-export async function bodyOf(context: Context): Promise<unknown> {
+async function bodyOf(context: Context): Promise<unknown> {
   const bytes = await context.req.arrayBuffer();
   if (bytes.byteLength > MAX_BODY) throw usageError("The request is too large");
   try {
@@ -308,7 +308,7 @@ function failure(context: Context, thrown: unknown): Response {
   return context.json({ error: problemOf(error) } satisfies Failure, STATUS_OF[EXIT_OF[error.code]] ?? 500);
 }
 
-export function refuse(context: Context, status: Status, message: string): Response {
+function refuse(context: Context, status: Status, message: string): Response {
   const error = new HoldfastError({ code: "USAGE", message });
   return context.json({ error: problemOf(error) } satisfies Failure, status);
 }

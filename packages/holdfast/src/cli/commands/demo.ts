@@ -52,6 +52,17 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
 }
 
+/** So that `holdfast ui` shows the run that survived. */
+async function registerDemo({ clone }: Pick<DemoRepository, "clone">, env: Shell["env"]): Promise<void> {
+  const [{ openHoldfast }, { registerRepository }] = await Promise.all([
+    import("../../open.ts"),
+    import("../../repository-registry.ts"),
+  ]);
+  await using holdfast = await openHoldfast({ cwd: clone, create: false, readOnly: true });
+  const { id, location: store } = holdfast.store;
+  await registerRepository(env, { id, store, root: () => Promise.resolve(clone) }, Date.now());
+}
+
 async function demonstrate(
   shell: Shell,
   params: { readonly directory: string; readonly seed: number; readonly keep: boolean },
@@ -93,6 +104,7 @@ async function demonstrate(
   print(proofText(claims, shell.page));
   const ok = claims.every((claim) => claim.ok);
   const kept = keep ? directory : null;
+  if (keep) await registerDemo(repository, shell.env);
   if (shell.json)
     shell.print({
       json: () => ({
