@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Dialog } from "./dialog.tsx";
-import { createStore, singleKeys, useStore } from "./store.ts";
+import { createStore, paletteShown, singleKeys, useStore } from "./store.ts";
 
 const KEYS: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
   [
@@ -56,7 +56,8 @@ export function useKeys(handlers: Handlers): void {
 
 export function startKeys(): () => void {
   const onKey = (event: KeyboardEvent): void => {
-    if (event.defaultPrevented || event.altKey) return;
+    // Keys that are typed before the palette has appeared are meant for it.
+    if (event.defaultPrevented || event.altKey || paletteShown.get()) return;
     const command = event.ctrlKey || event.metaKey;
     if (!command && (isTyping(event.target) || document.querySelector("dialog[open]") !== null)) return;
     if (!command && event.key.length === 1 && singleKeys.get() === "off") return;

@@ -12,10 +12,8 @@ import { A, Command, Icon, ProblemCard, Skeleton, copy, go, pageCommand, route, 
 import { PlanSheet, ResultStrip } from "./plan-sheet.tsx";
 import { NO_FILTER, type Route } from "./router.ts";
 import { RunsPageView } from "./runs.tsx";
-import { announcement, createStore, marked, theme, useStore } from "./store.ts";
+import { announcement, marked, paletteShown, theme, useStore } from "./store.ts";
 import { clock } from "./words.ts";
-
-export const paletteShown = createStore(false);
 
 export function Layout(): JSX.Element {
   const { kind } = useStore(session);
@@ -159,13 +157,13 @@ function Page(props: { readonly here: Route; readonly inbox: Inbox | null; reado
     case "runs":
       return <RunsPageView filter={here.filter} boot={boot} />;
     case "run":
-      return <Lazy key={here.run} load={loadRun} props={{ here }} />;
+      return <Lazy key={`run ${here.run}`} load={loadRun} props={{ here }} />;
     case "checkpoint":
-      return <Lazy key={here.run} load={loadCheckpoint} props={{ here }} />;
+      return <Lazy key={`checkpoint ${here.run}`} load={loadCheckpoint} props={{ here }} />;
     case "compare":
-      return <Lazy load={loadCompare} props={{ here }} />;
+      return <Lazy key="compare" load={loadCompare} props={{ here }} />;
     case "report":
-      return <Lazy key={here.run} load={loadReport} props={{ here }} />;
+      return <Lazy key={`report ${here.run}`} load={loadReport} props={{ here }} />;
     case "unknown":
       return <Unknown />;
   }
@@ -181,7 +179,7 @@ interface Loaded<R> {
   readonly default: ComponentType<{ readonly here: R }>;
 }
 
-/** A page that is loaded when it is first shown. */
+/** A page that is loaded when it is first shown. Its key has the page, so that no page gets the address of another. */
 function Lazy<R>({
   load,
   props,

@@ -65,6 +65,8 @@ export const later = createSetting("later", "{}");
 /** Addresses that the user marked for a comparison. */
 export const marked = createStore<readonly string[]>([]);
 
+export const paletteShown = createStore(false);
+
 /** What a screen reader announces. */
 export const announcement = createStore("");
 

@@ -1,0 +1,79 @@
+/** A real browser for the tests of the page of `holdfast ui`. */
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { setTimeout } from "node:timers/promises";
+import { type Browser, type BrowserContext, type Page, chromium } from "playwright-core";
+import type { PageServer } from "./page-server.ts";
+
+const BROWSER = process.env["HOLDFAST_TEST_BROWSER"] ?? "/usr/bin/chromium-headless-shell";
+/** Why the tests cannot run; null: they can. */
+export const noBrowser = existsSync(BROWSER) ? null : `no browser at ${BROWSER}; set HOLDFAST_TEST_BROWSER`;
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+export function launch(): Promise<Browser> {
+  return chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+}
+
+export interface Visit {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** Errors of scripts and of the policy, dialogs, and requests to other places. */
+  readonly surprises: string[];
+}
+
+/** A tab with a session. `policy: false` lets a test inject its own script. */
+export async function visit(
+  browser: Browser,
+  server: Pick<PageServer, "origin" | "token">,
+  look: { readonly width?: number; readonly dark?: boolean; readonly policy?: boolean } = {},
+): Promise<Visit> {
+  const { width = 1280, dark = false, policy = true } = look;
+  const context = await browser.newContext({
+    viewport: { width, height: 800 },
+    colorScheme: dark ? "dark" : "light",
+    bypassCSP: !policy,
+  });
+  await context.addInitScript(`sessionStorage.getItem("holdfast.token") ??
+    sessionStorage.setItem("holdfast.token", ${JSON.stringify(server.token)})`);
+  const page = await context.newPage();
+  page.setDefaultTimeout(30_000);
+  const surprises: string[] = [];
+  page.on("pageerror", (error) => surprises.push(`error: ${error.message}`));
+  page.on("dialog", (dialog) => {
+    surprises.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/Failed to load resource|ERR_/.test(message.text()))
+      surprises.push(`console: ${message.text()}`);
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(server.origin)) surprises.push(`request: ${request.url()}`);
+  });
+  return { page, context, surprises };
+}
+
+/** Opens an address of the page, and waits until nothing is being loaded. */
+export async function open(page: Page, url: string): Promise<void> {
+  await page.goto(url);
+  await page.waitForSelector("main h1");
+  await page.waitForSelector("main .skeleton", { state: "detached" });
+}
+
+/** What breaks the rules of WCAG 2.2 AA on the page that is shown. */
+export async function violations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(AXE);
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  return await page.evaluate<readonly string[]>(`axe.run({ runOnly: ${JSON.stringify(tags)} }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html.slice(0, 120)).join(" | ")))`);
+}
+
+export async function expectText(page: Page, ...texts: readonly string[]): Promise<void> {
+  for (const text of texts) await page.locator("main", { hasText: text }).waitFor();
+}
+
+/** Waits until a condition holds. The policy of the page forbids the polling that the browser could do itself. */
+export async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await setTimeout(50);
+}
