@@ -85,7 +85,10 @@ test("its code is a bundle and a declaration file per entry point, what they sha
     "schemas",
   ]);
   const isChunk = (path: string) => /^dist\/(?:[\w-]+-[A-Z0-9]{8}\.js|cli\/[\w-]+-[0-9a-f]{8}\.cjs)$/.test(path);
-  const code = shipped.filter((path) => path.startsWith("dist/") && !isChunk(path));
+  // The page of `holdfast ui`, whose files have their digests in their names.
+  const isPage = (path: string) => /^dist\/cli\/ui\/assets\/[\w-]+\.(?:js|css|svg)$/.test(path);
+  expect(shipped.filter(isPage).length).toBeGreaterThan(2);
+  const code = shipped.filter((path) => path.startsWith("dist/") && !isChunk(path) && !isPage(path));
   const programs = ["node-parser", "script-runner", "watchdog-process"];
   const prompts = globSync("*/prompts/*.md", { cwd: join(import.meta.dirname, "../../workflows/src") });
   expect(prompts.length).toBeGreaterThan(3);
@@ -96,6 +99,8 @@ test("its code is a bundle and a declaration file per entry point, what they sha
       ...programs.map((name) => `dist/${name}.js`),
       ...["main", ...programs].map((name) => `dist/cli/${name}.cjs`),
       "dist/cli/help.txt",
+      "dist/cli/report.cjs",
+      "dist/cli/ui/index.html",
       ...["dist", "dist/cli"].flatMap((folder) => prompts.map((path) => `${folder}/${path}`)),
     ].toSorted(),
   );

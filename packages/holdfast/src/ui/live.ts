@@ -122,6 +122,7 @@ export class LiveEvents {
   readonly #watched = new Map<string, Watched>();
   readonly #logs = new Map<string, number>();
   #isRunning = false;
+  #watching = Promise.withResolvers<void>();
   #lastSeenAt: number;
   #count = 0;
 
@@ -138,6 +139,11 @@ export class LiveEvents {
   /** When a page was last connected. */
   get lastSeenAt(): number {
     return this.#listeners.size > 0 ? this.#repositories.now() : this.#lastSeenAt;
+  }
+
+  /** Resolves when every later change is noticed. A page that fetches after that misses nothing. */
+  get watching(): Promise<void> {
+    return this.#watching.promise;
   }
 
   /** Sends every later event of these topics until the returned function is called. */
@@ -165,6 +171,7 @@ export class LiveEvents {
       if (Math.abs(now - listedAt) >= LIST_MS) {
         listedAt = now;
         await this.#watchAll();
+        this.#watching.resolve();
       }
       for (const [store, watched] of this.#watched) {
         try {
@@ -180,6 +187,7 @@ export class LiveEvents {
     // What changes while no page is connected is not known: a page that comes back fetches again.
     for (const store of this.#watched.keys()) this.#forget(store);
     this.#logs.clear();
+    this.#watching = Promise.withResolvers<void>();
     this.#isRunning = false;
   }
 
@@ -283,7 +291,7 @@ export class LiveEvents {
       const run = key.slice(prefix.length);
       const isNew = !this.#logs.has(key);
       this.#logs.set(key, 0);
-      for (const { number, bytes } of await readLogs(opened, run)) {
+      for (const { number, bytes } of await logsOf(opened, run)) {
         const place = `${key} ${number}`;
         // The page reads what was there before it asked.
         const known = this.#logs.get(place) ?? (isNew ? bytes : 0);
@@ -294,5 +302,15 @@ export class LiveEvents {
         this.#emit({ event: "log", data: { key, number, offset, text } });
       }
     }
+  }
+}
+
+/** A page may ask for a run that has no record yet. */
+async function logsOf(opened: OpenRepository, run: string): Promise<Awaited<ReturnType<typeof readLogs>>> {
+  try {
+    return await readLogs(opened, run);
+  } catch (error) {
+    if (error instanceof HoldfastError && (error.code === "RUN_NOT_FOUND" || error.code === "USAGE")) return [];
+    throw error;
   }
 }

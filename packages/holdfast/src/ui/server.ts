@@ -185,6 +185,7 @@ function streamEvents(context: Context, live: LiveEvents): Response {
       if (missed === null)
         write({ id: live.ring.lastId, event: { event: "resync", data: { reason: "the server was restarted" } } });
       else for (const one of missed) if (concerns(one.event, topics)) write(one);
+      await Promise.race([live.watching, end]);
       for (let isOpen = true; isOpen;) {
         write({ id: live.ring.lastId, event: { event: "ping", data: { asOf: new Date().toISOString() } } });
         isOpen = await Promise.race([sleep(PING_MS, true, { ref: false }), end.then(() => false)]);

@@ -29,6 +29,7 @@ const isRow = (event: LiveEvent, fits: (row: RunRow) => boolean): boolean => eve
 async function killWhileItRuns(place: WorkPlace, page: PageServer): Promise<void> {
   const slow = await place.agent([{ ...GOOD, delayMs: 600_000 }]);
   const events = page.events(TOPICS);
+  await until(events, ({ event }) => event === "ping");
   const running = place.start("run", "1", "--no-review", "--agent", slow);
   const seen = await until(events, (event) => isRow(event, ({ step }) => step?.title === "agent"));
   const numbers = seen.flatMap((event) => (event.event === "entry" ? [event.data.entry] : []));
@@ -58,6 +59,7 @@ test(
     expect(before.rows.find(({ key }) => key === "shop/issue-1")).toMatchObject({ statusWord: "crashed", crashes: 0 });
     await place.agent([GOOD]);
     const events = page.events(TOPICS);
+    await until(events, ({ event }) => event === "ping");
     // The page resumes it: the command runs in a process of its own.
     const result = await page.act({ kind: "resume", run: "shop/issue-1", accept: [] });
     expect(result).toMatchObject({ kind: "done" });
