@@ -118,11 +118,12 @@ export function Question(props: {
   const { row, options } = item;
   const [chosen, setChosen] = useState<number | null>(null);
   const [resume, setResume] = useState(true);
+  const [note, setNote] = useState("");
   const old = useStore(connection).kind === "old";
   const option = chosen === null ? undefined : options[chosen];
   const isAnswer = options.some(({ action }) => action.kind === "answer");
   const answer = (): void => {
-    if (option !== undefined) askPlan(complete(option.action, resume));
+    if (option !== undefined) askPlan(complete(option.action, note.trim(), resume));
   };
   useEffect(() => setChosen(null), [row.key]);
   useKeys({
@@ -179,6 +180,12 @@ export function Question(props: {
             </label>
           ))}
         </fieldset>
+        {isAnswer ? (
+          <label class="field">
+            Note, kept in the journal (optional)
+            <input type="text" maxLength={1000} value={note} onInput={(event) => setNote(event.currentTarget.value)} />
+          </label>
+        ) : null}
         <div class="buttons question-end">
           {isAnswer ? (
             <label class="check">
@@ -213,8 +220,8 @@ export function Question(props: {
   );
 }
 
-function complete(action: Action, resume: boolean): Action {
-  return action.kind === "answer" ? { ...action, resume } : action;
+function complete(action: Action, note: string, resume: boolean): Action {
+  return action.kind === "answer" ? { ...action, note: note === "" ? null : note, resume } : action;
 }
 
 function putOff({ row }: InboxItem): void {
