@@ -229,7 +229,7 @@ function putOff({ row }: InboxItem): void {
   go({ page: "inbox", run: null }, "replace");
 }
 
-export function EvidenceView({ evidence }: { readonly evidence: Evidence }): JSX.Element {
+function EvidenceView({ evidence }: { readonly evidence: Evidence }): JSX.Element {
   const { title, kind, lines } = evidence;
   return (
     <figure class="evidence">

@@ -145,7 +145,7 @@ export default function Palette({ onClose }: { readonly onClose: () => void }): 
 }
 
 /** The page of a typed address: `issue-42@7`, `issue-42@5..9`, `@7` of the open run. Null: it is none. */
-export function addressRoute(text: string, keys: readonly string[], open: string | null): Route | null {
+function addressRoute(text: string, keys: readonly string[], open: string | null): Route | null {
   const [, name = "", from = "", until] = /^([\w./~-]*)@([\w]+)(?:\.\.@?(\w+))?$/.exec(text.trim()) ?? [];
   const known = open === null ? keys : [open, ...keys];
   const key = name === "" ? open : (known.find((one) => one === name || one.endsWith(`/${name}`)) ?? null);

@@ -198,7 +198,7 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
   );
 }
 
-export function PlanLines({ plan, before }: { readonly plan: Plan; readonly before: Plan | null }): JSX.Element {
+function PlanLines({ plan, before }: { readonly plan: Plan; readonly before: Plan | null }): JSX.Element {
   return (
     <dl class="plan-lines">
       {plan.lines.map(({ title, texts, warns }) => (
