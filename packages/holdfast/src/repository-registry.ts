@@ -2,11 +2,11 @@
  * The repositories of this user that have a store, for commands and pages that show all of them. Also reads and writes the small files of
  * the user's state directory, each a versioned JSON document.
  */
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { asRecord, sha256 } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
-import { makeDurableDirectory, readRegularFile, removeDurable, writeDurable, xdgHome } from "@holdfast/platform/files";
+import { makeDurableDirectory, readRegularFile, writeDurable, xdgHome } from "@holdfast/platform/files";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 type Document = Readonly<Record<string, unknown>>;
@@ -62,17 +62,33 @@ function folderOf(env: Env): string {
 /** The repositories whose store is there, by name. Never searches the disk. A file that cannot be read counts as absent. */
 export function listRepositories(env: Env, now: number): readonly NamedRepository[] {
   const found: RegisteredRepository[] = [];
-  for (const path of listStateFiles(folderOf(env))) {
-    try {
-      const [one] = parseRepository(readStateFile(path, HINT));
-      if (one === undefined) continue;
-      if (existsSync(one.store)) found.push(one);
-      else if (now - Date.parse(one.usedAt) > FORGET_MS) removeDurable(path);
-    } catch {
-      // Another process removed it, or another version wrote it.
-    }
+  for (const [path, one] of readRecords(folderOf(env))) {
+    if (existsSync(one.store)) found.push(one);
+    else if (now - Date.parse(one.usedAt) > FORGET_MS) rmSync(path, { force: true });
   }
   return nameRepositories(found);
+}
+
+type Records = readonly (readonly [path: string, RegisteredRepository])[];
+let kept: { readonly state: string; readonly records: Records } | undefined;
+
+/** A server lists them every few seconds. Each record is written by a rename, which changes the time of the folder. */
+function readRecords(folder: string): Records {
+  const changed = statSync(folder, { throwIfNoEntry: false, bigint: true })?.mtimeNs;
+  const state = `${changed} ${folder}`;
+  if (kept?.state === state) return kept.records;
+  const records = listStateFiles(folder).flatMap((path): Records => {
+    try {
+      return parseRepository(readStateFile(path, HINT)).map((one) => [path, one] as const);
+    } catch {
+      // Another process removed it, or another version wrote it.
+      return [];
+    }
+  });
+  // A record that is written right now may not change the time again.
+  const isOld = changed !== undefined && Date.now() - Number(changed / 1_000_000n) > 3000;
+  kept = isOld ? { state, records } : undefined;
+  return records;
 }
 
 /** Names each by its folder. Repositories of one name get as much of their store's id as tells them apart. */

@@ -17,8 +17,10 @@ export type Access = "write" | "read" | "immutable";
 
 /** The calling thread sleeps inside SQLite that long; longer waits happen outside, with the event loop running. */
 const NATIVE_TIMEOUT_MS = 200;
-/** How soon a commit by another process is seen. Asking costs a few microseconds. */
-const POLL_MS = 50;
+/** How soon a commit by another process is seen. Asking costs tens of microseconds. */
+const POLL_MS = 250;
+/** Longer than the coarsest times of a file system, which are two seconds apart. */
+const CALM_POLLS = 10;
 
 /** A connection without the types of node:sqlite: the declarations of the package must not need the types of Node. */
 export interface OpenDatabase extends WriteTransaction {
@@ -285,9 +287,13 @@ function endRead(connection: OpenDatabase): void {
   }
 }
 
+/** One timer serves all stores that a process watches: an idle process wakes up four times a second, however many there are. */
+const polled = new Set<() => void>();
+let pollTimer: NodeJS.Timeout | undefined;
+
 function poll(state: () => unknown, listener: () => void): () => void {
   let last: unknown;
-  const timer = setInterval(() => {
+  const look = (): void => {
     try {
       const now = state();
       if (now !== last) listener();
@@ -295,8 +301,15 @@ function poll(state: () => unknown, listener: () => void): () => void {
     } catch {
       listener();
     }
-  }, POLL_MS);
-  return () => clearInterval(timer);
+  };
+  polled.add(look);
+  pollTimer ??= setInterval(() => polled.forEach((one) => one()), POLL_MS);
+  return () => {
+    polled.delete(look);
+    if (polled.size > 0) return;
+    clearInterval(pollTimer);
+    pollTimer = undefined;
+  };
 }
 
 function common(
@@ -416,6 +429,18 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
   let generation = 0;
   const version = (): string => [files.connection.pragma("data_version"), fileState(layout)].join();
 
+  /** The database is asked only while its files change: their times are coarse, but differ for commits that are seconds apart. */
+  function polledVersion(): () => string {
+    let [state, last, calm] = ["", "", 0];
+    return () => {
+      const now = fileState(layout);
+      calm = now === state ? calm + 1 : 0;
+      state = now;
+      if (calm < CALM_POLLS) last = version();
+      return last;
+    };
+  }
+
   async function read<T>(work: (tx: ReadTransaction) => Promise<T>): Promise<T> {
     return inTurn(readers, async () => {
       for (;;) {
@@ -445,7 +470,7 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
     write: () => Promise.reject(readOnly(layout)),
     read,
     version,
-    onChange: (listener) => poll(version, listener),
+    onChange: (listener) => poll(polledVersion(), listener),
     generation: () => generation,
     compact: () => Promise.resolve(),
     makeRoom: () => 0,

@@ -29,7 +29,9 @@ export function parseTopics(text: string): Topics {
 const MAX_TOPICS = 20;
 const MAX_EVENTS = 10_000;
 export const MAX_STREAMS = 32;
-const ENTRIES_MS = 250;
+const LOGS_MS = 250;
+/** Entries that are committed together are one look. */
+const TOGETHER_MS = 20;
 const STATUS_MS = 1000;
 /** How soon a new repository is noticed. Less than the time after which an unused store is closed. */
 const LIST_MS = 5000;
@@ -125,6 +127,7 @@ export class LiveEvents {
   #watching = Promise.withResolvers<void>();
   #lastSeenAt: number;
   #count = 0;
+  #wake: () => void = () => undefined;
 
   constructor(repositories: Repositories, instance: string) {
     this.ring = new EventRing(instance);
@@ -149,6 +152,7 @@ export class LiveEvents {
   /** Sends every later event of these topics until the returned function is called. */
   listen(listener: Listener): () => void {
     this.#listeners.add(listener);
+    this.#wake();
     if (!this.#isRunning) void this.#run();
     return () => {
       this.#listeners.delete(listener);
@@ -166,7 +170,7 @@ export class LiveEvents {
     let [secondAt, listedAt] = [0, 0];
     while (this.#listeners.size > 0) {
       const now = this.#repositories.now();
-      const isSecond = Math.abs(now - secondAt) >= STATUS_MS;
+      const isSecond = Math.abs(now - secondAt) >= STATUS_MS - TOGETHER_MS;
       if (isSecond) secondAt = now;
       if (Math.abs(now - listedAt) >= LIST_MS) {
         listedAt = now;
@@ -182,13 +186,27 @@ export class LiveEvents {
           this.#forget(store);
         }
       }
-      await new Promise((resolve) => setTimeout(resolve, ENTRIES_MS));
+      await this.#pause();
     }
     // What changes while no page is connected is not known: a page that comes back fetches again.
     for (const store of this.#watched.keys()) this.#forget(store);
     this.#logs.clear();
     this.#watching = Promise.withResolvers<void>();
     this.#isRunning = false;
+  }
+
+  /** Until the next look. New entries end it early; agent output is looked for more often. */
+  async #pause(): Promise<void> {
+    const isReading = [...this.#listeners].some(({ topics }) => topics.logs.size > 0);
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, isReading ? LOGS_MS : STATUS_MS);
+      this.#wake = () => {
+        this.#wake = () => undefined;
+        clearTimeout(timer);
+        setTimeout(resolve, TOGETHER_MS);
+      };
+      for (const { moved } of this.#watched.values()) if (moved.size > 0) this.#wake();
+    });
   }
 
   /** Opens repositories that are new in the list, and stops those that are gone. */
@@ -226,6 +244,7 @@ export class LiveEvents {
     try {
       for await (const entry of entries) {
         watched.moved.add(entry.run);
+        this.#wake();
         const key = `${watched.opened.named.key}/${entry.run}`;
         if (this.#wantsEntries(key)) this.#emit({ event: "entry", data: { ...headerOf(entry), key } });
       }
@@ -239,15 +258,14 @@ export class LiveEvents {
   }
 
   /** Heartbeats and crashes are not entries: each second the runs whose status may change are computed again. */
-  async #look({ opened, moved, rows, ...rest }: Watched, isSecond: boolean): Promise<void> {
+  async #look(watched: Watched, isSecond: boolean): Promise<void> {
+    const { moved, rows } = watched;
     const ids = new Set(moved);
     moved.clear();
-    if (isSecond) {
-      for (const { run } of await opened.holdfast.store.listLeases()) ids.add(run);
-      for (const [id, { restless }] of rows) if (restless) ids.add(id);
-    }
+    if (isSecond) for (const [id, { restless }] of rows) if (restless) ids.add(id);
+    if (ids.size === 0) return;
     const before = this.#count;
-    for (const id of ids) await this.#compare({ opened, moved, rows, ...rest }, id);
+    for (const id of ids) await this.#compare(watched, id);
     if (this.#count !== before) this.#emit({ event: "inbox", data: { count: this.#count } });
   }
 
