@@ -2,37 +2,41 @@
 import type { JSX } from "preact";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { AllowedAction, Changes, CheckpointPage, CheckpointsPage } from "./api.ts";
-import { Effects, FileChanges, ValueChanges, diffPath } from "./diff-view.tsx";
+import { Effects, FileChanges, JsonText, PointSelect, ValueChanges, diffPath } from "./diff-view.tsx";
 import { useKeys } from "./keys.tsx";
-import { useQuery } from "./live.ts";
+import { afterEntry, useQuery } from "./live.ts";
 import { Transcript } from "./output-view.tsx";
-import { A, Chip, Empty, Icon, PageCommand, ProblemCard, Repository, Skeleton, Tabs, Text, go } from "./parts.tsx";
-import { Actions, askPlan } from "./plan-sheet.tsx";
 import {
-  NO_FILTER,
-  PLANES,
-  type Plane,
-  type Route,
-  addressOf,
-  checkpointRoute,
-  parsePoint,
-  runRoute,
-} from "./router.ts";
-import { JsonText } from "./run-tabs.tsx";
-import { bytes, moment, plural } from "./words.ts";
+  A,
+  Chip,
+  Empty,
+  Fact,
+  Icon,
+  IconButton,
+  Loaded,
+  PageCommand,
+  RunHead,
+  Skeleton,
+  Tabs,
+  Text,
+  ProblemCard,
+  go,
+} from "./parts.tsx";
+import { Actions, askPlan } from "./plan-sheet.tsx";
+import { PLANES, type Plane, type Route, addressOf, checkpointRoute, runRoute } from "./router.ts";
+import { bytes, moment, plural, stageWord } from "./words.ts";
 
 type CheckpointRoute = Extract<Route, { readonly page: "checkpoint" }>;
 
 export default function CheckpointPageView({ here }: { readonly here: CheckpointRoute }): JSX.Element {
   const { run, sequence } = here;
-  const { data, problem } = useQuery<CheckpointPage>(
-    `/api/runs/${run}/checkpoints/${sequence}`,
-    [`run:${run}`],
-    (page, event) =>
-      event.event === "entry" && event.data.key === run && /tag/.test(event.data.kind) ? "again" : page,
-  );
-  const list = useQuery<CheckpointsPage>(`/api/runs/${run}/checkpoints?limit=200`, [`run:${run}`], (page, event) =>
-    event.event === "entry" && event.data.key === run && event.data.kind === "checkpoint" ? "again" : page,
+  const topics = [`run:${run}`];
+  const query = useQuery<CheckpointPage>(`/api/runs/${run}/checkpoints/${sequence}`, topics, afterEntry(run, /tag/));
+  const { data } = query;
+  const list = useQuery<CheckpointsPage>(
+    `/api/runs/${run}/checkpoints?limit=200`,
+    topics,
+    afterEntry(run, /^checkpoint$/),
   );
   const [repository = "", id = ""] = run.split("/");
   const sequences = (list.data?.checkpoints ?? []).map((one) => one.sequence).toSorted((a, b) => a - b);
@@ -62,53 +66,41 @@ export default function CheckpointPageView({ here }: { readonly here: Checkpoint
       PLANES.map((plane, index) => [String(index + 1), () => go({ ...here, plane, file: null }, "replace")]),
     ),
   });
+  const neighbour = (to: number | undefined, children: JSX.Element): JSX.Element | null =>
+    to === undefined ? null : (
+      <A to={{ ...checkpointRoute(run, to), plane: here.plane }} aria-label={`Checkpoint ${to}`} class="button">
+        {children}
+      </A>
+    );
   return (
     <>
-      <div class="run-head">
-        <div class="run-title">
-          <p class="crumbs meta">
-            <A to={{ page: "runs", filter: NO_FILTER }}>Runs</A>
-            <span aria-hidden="true">/</span>
-            <Repository name={repository} />
-            <span aria-hidden="true">/</span>
-            <A to={runRoute(run)}>{id}</A>
-          </p>
-          <div class="checkpoint-title">
+      <RunHead
+        repository={repository}
+        run={<A to={runRoute(run)}>{id}</A>}
+        title={
+          <div class="flex wide-gap">
             <h1 tabIndex={-1} class="num">
               <Text>{`${id}@${sequence}`}</Text>
             </h1>
-            <span class="pager-pair">
-              {before === undefined ? null : (
-                <A
-                  to={{ ...checkpointRoute(run, before), plane: here.plane }}
-                  aria-label={`Checkpoint ${before}`}
-                  class="button"
-                >
-                  <Icon name="back" /> @{before}
-                </A>
-              )}
-              {after === undefined ? null : (
-                <A
-                  to={{ ...checkpointRoute(run, after), plane: here.plane }}
-                  aria-label={`Checkpoint ${after}`}
-                  class="button"
-                >
-                  @{after} <Icon name="next" />
-                </A>
-              )}
-            </span>
+            {neighbour(
+              before,
+              <>
+                <Icon name="back" /> @{before}
+              </>,
+            )}
+            {neighbour(
+              after,
+              <>
+                @{after} <Icon name="next" />
+              </>,
+            )}
           </div>
-        </div>
-        {data === null ? null : <Actions actions={actions} />}
-      </div>
-      {problem === null ? null : <ProblemCard problem={problem} />}
-      {data === null ? (
-        problem === null ? (
-          <Skeleton rows={8} />
-        ) : null
-      ) : (
-        <Planes here={here} page={data} checkpoints={list.data?.checkpoints ?? []} />
-      )}
+        }
+        actions={<Actions actions={actions} />}
+      />
+      <Loaded query={query} rows={8}>
+        {(page) => <Planes here={here} page={page} checkpoints={list.data?.checkpoints ?? []} />}
+      </Loaded>
     </>
   );
 }
@@ -141,7 +133,16 @@ function Planes(props: {
     <>
       <Facts run={here.run} page={page} />
       <div class="pane-head">
-        <Against {...props} />
+        <label class="check">
+          Compared with
+          <PointSelect
+            checkpoints={props.checkpoints.filter(({ sequence }) => sequence !== here.sequence)}
+            value={here.against}
+            none={checkpoint.parent === null ? "the start of the run" : `its parent, ${checkpoint.parent.id}`}
+            start={checkpoint.parent === null ? null : "the start of the run"}
+            onSet={(against) => go({ ...here, against, file: null }, "replace")}
+          />
+        </label>
       </div>
       <Tabs
         label="Planes of the checkpoint"
@@ -166,42 +167,12 @@ function againstOf(here: CheckpointRoute, { checkpoint }: CheckpointPage): strin
   return parent === undefined ? addressOf(here.run, "base") : `${repository}/${parent}`;
 }
 
-function Against(props: {
-  readonly here: CheckpointRoute;
-  readonly page: CheckpointPage;
-  readonly checkpoints: readonly CheckpointSummary[];
-}): JSX.Element {
-  const { here, page } = props;
-  const parent = page.checkpoint.parent?.id ?? null;
-  return (
-    <label class="check">
-      Compared with
-      <select
-        value={here.against === null ? "" : String(here.against)}
-        onChange={(event) => go({ ...here, against: parsePoint(event.currentTarget.value), file: null }, "replace")}
-      >
-        <option value="">{parent === null ? "the start of the run" : `its parent, ${parent}`}</option>
-        {parent === null ? null : <option value="base">the start of the run</option>}
-        <option value="worktree">the files now</option>
-        {props.checkpoints
-          .filter(({ sequence }) => sequence !== here.sequence)
-          .map(({ sequence, stage, iteration }) => (
-            <option key={sequence} value={String(sequence)}>
-              {`@${sequence} ${stage}${iteration > 0 ? ` #${iteration}` : ""}`}
-            </option>
-          ))}
-      </select>
-    </label>
-  );
-}
-
 function Facts({ run, page }: { readonly run: string; readonly page: CheckpointPage }): JSX.Element {
   const { checkpoint, integrity, files } = page;
   const { stage, iteration, score, createdAt, entry, digest, trigger, name, tags, size } = checkpoint;
-  const where = iteration > 0 ? `${stage} #${iteration}` : stage;
   const facts: readonly (readonly [string, string])[] = [
     ["Saved", moment(createdAt, Date.now())],
-    ["In", where],
+    ["In", stageWord(stage, iteration)],
     ["Because", trigger.replaceAll("_", " ")],
     ...(name === null ? [] : [["Name", name] as const]),
     ...(score === null ? [] : [["Score", String(score)] as const]),
@@ -220,14 +191,11 @@ function Facts({ run, page }: { readonly run: string; readonly page: CheckpointP
             <Icon name="tag" />
             <Text>{tag}</Text>
             {page.actions.length === 0 ? null : (
-              <button
-                type="button"
-                class="icon-button"
-                aria-label={`Remove the tag ${tag}`}
+              <IconButton
+                icon="failed"
+                label={`Remove the tag ${tag}`}
                 onClick={() => askPlan({ kind: "untag", run, sequence: checkpoint.sequence, name: tag })}
-              >
-                <Icon name="failed" />
-              </button>
+              />
             )}
           </span>
         ))}
@@ -235,20 +203,17 @@ function Facts({ run, page }: { readonly run: string; readonly page: CheckpointP
       {integrity.problems.length === 0 ? null : (
         <ul class="card problem">
           {integrity.problems.map((text) => (
-            <li key={text}>
-              <Text>{text}</Text>
-            </li>
+            <Text as="li" key={text}>
+              {text}
+            </Text>
           ))}
         </ul>
       )}
       <dl class="run-facts">
         {facts.map(([title, text]) => (
-          <div key={title}>
-            <dt>{title}</dt>
-            <dd class={/Digest|Commit|Branch/.test(title) ? "mono" : "num"}>
-              <Text>{text}</Text>
-            </dd>
-          </div>
+          <Fact key={title} title={title} class={/Digest|Commit|Branch/.test(title) ? "mono" : "num"}>
+            <Text>{text}</Text>
+          </Fact>
         ))}
       </dl>
     </>
@@ -282,12 +247,7 @@ function PlanePanel(props: {
               <ul>
                 {page.files.notSaved.map(({ path, why }) => (
                   <li key={path}>
-                    <code>
-                      <Text>{path}</Text>
-                    </code>{" "}
-                    <span class="meta">
-                      <Text>{why}</Text>
-                    </span>
+                    <Text as="code">{path}</Text> <Text class="meta">{why}</Text>
                   </li>
                 ))}
               </ul>
@@ -299,7 +259,7 @@ function PlanePanel(props: {
       return (
         <>
           {changes === null ? <Skeleton /> : <ValueChanges values={changes.values} />}
-          <details class="whole-state">
+          <details>
             <summary>All values</summary>
             <JsonText value={page.state} />
           </details>

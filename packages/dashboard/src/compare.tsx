@@ -1,21 +1,30 @@
 // Two or more runs or checkpoints side by side: the facts of each, the best marked, and nothing summed up. The user chooses.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { Changes, CodeSize, ComparePage, ComparedRun, RunRow, RunsPage } from "./api.ts";
+import type {
+  AllowedAction,
+  ChangedFile,
+  Changes,
+  CodeSize,
+  ComparePage,
+  ComparedRun,
+  RunRow,
+  RunsPage,
+} from "./api.ts";
 import { FileChanges, diffPath } from "./diff-view.tsx";
 import { useQuery } from "./live.ts";
-import { A, Empty, Icon, PageCommand, ProblemCard, Scores, Skeleton, StatusChip, Text, Trail, go } from "./parts.tsx";
+import { A, Empty, Icon, IconButton, Loaded, PageCommand, Scores, StatusChip, Text, Trail, go } from "./parts.tsx";
 import { Actions } from "./plan-sheet.tsx";
 import { type Route, checkpointRoute, runRoute } from "./router.ts";
 import { marked } from "./store.ts";
-import { duration, money, short } from "./words.ts";
+import { duration, money, plural, short, stageWord } from "./words.ts";
 
 type CompareRoute = Extract<Route, { readonly page: "compare" }>;
 
 export default function ComparePageView({ here }: { readonly here: CompareRoute }): JSX.Element {
   const { runs } = here;
   const enough = runs.length >= 2;
-  const { data, problem } = useQuery<ComparePage>(
+  const query = useQuery<ComparePage>(
     enough ? `/api/compare?${new URLSearchParams({ runs: runs.join(",") }).toString()}` : null,
     ["runs"],
     (page, event) =>
@@ -30,8 +39,11 @@ export default function ComparePageView({ here }: { readonly here: CompareRoute 
         <h1 tabIndex={-1}>Compare</h1>
         <Chosen runs={runs} />
       </div>
-      {problem === null ? null : <ProblemCard problem={problem} />}
-      {enough ? null : (
+      {enough ? (
+        <Loaded query={query} rows={8}>
+          {(page) => <Comparison page={page} runs={runs} />}
+        </Loaded>
+      ) : (
         <Empty
           title={runs.length === 0 ? "Choose two runs." : "Choose one more run."}
           commands={[["holdfast compare RUN OTHER", ""]]}
@@ -39,9 +51,7 @@ export default function ComparePageView({ here }: { readonly here: CompareRoute 
           <p>Add them above, or select rows in the list of runs with the key x.</p>
         </Empty>
       )}
-      {enough && data === null && problem === null ? <Skeleton rows={8} /> : null}
-      {data === null || !enough ? null : <Comparison page={data} runs={runs} />}
-      <PageCommand text={data?.command ?? "holdfast compare RUN OTHER"} />
+      <PageCommand text={query.data?.command ?? "holdfast compare RUN OTHER"} />
     </>
   );
 }
@@ -55,20 +65,11 @@ function Chosen({ runs }: { readonly runs: readonly string[] }): JSX.Element {
   };
   const others = (data?.rows ?? []).filter(({ key }) => !runs.includes(key));
   return (
-    <div class="chosen">
+    <div class="flex chosen">
       {runs.map((run) => (
         <span key={run} class="chosen-run">
-          <code>
-            <Text>{run}</Text>
-          </code>
-          <button
-            type="button"
-            class="icon-button"
-            aria-label={`Remove ${run}`}
-            onClick={() => set(runs.filter((one) => one !== run))}
-          >
-            <Icon name="failed" />
-          </button>
+          <Text as="code">{run}</Text>
+          <IconButton icon="failed" label={`Remove ${run}`} onClick={() => set(runs.filter((one) => one !== run))} />
         </span>
       ))}
       <select aria-label="Add a run" value="" onChange={(event) => set([...runs, event.currentTarget.value])}>
@@ -95,7 +96,7 @@ const FACTS: readonly Fact[] = [
   {
     title: "Stage",
     dimension: null,
-    of: ({ stage, iteration }) => (stage === null ? "–" : iteration > 0 ? `${stage} #${iteration}` : stage),
+    of: ({ stage, iteration }) => (stage === null ? "–" : stageWord(stage, iteration)),
   },
   {
     title: "Checks",
@@ -104,7 +105,7 @@ const FACTS: readonly Fact[] = [
       checks.length === 0 ? (
         "–"
       ) : (
-        <span class="check-trails">
+        <span class="flex">
           {checks.map(({ name, trail }) => (
             <span key={name}>
               <Text>{name}</Text> <Trail trail={trail} />
@@ -143,8 +144,7 @@ function Size({ size }: { readonly size: CodeSize | null }): JSX.Element {
   if (size === null) return <>–</>;
   return (
     <span class="num">
-      {size.files === 1 ? "1 file" : `${size.files} files`} <span class="passed">+{size.added}</span>{" "}
-      <span class="missed">−{size.removed}</span>
+      {plural(size.files, "file")} <span class="passed">+{size.added}</span> <span class="missed">−{size.removed}</span>
     </span>
   );
 }
@@ -220,26 +220,50 @@ function Diverged({ page }: { readonly page: ComparePage }): JSX.Element | null 
 }
 const WHAT = { step: "what they did next", result: "the result of a step", length: "how far they got" } as const;
 
-/** The files that differ between two sides. */
+/** The files that differ between two sides. One file can be copied into the other run. */
 function Between({ page, runs }: { readonly page: ComparePage; readonly runs: readonly string[] }): JSX.Element {
   const [file, setFile] = useState<string | null>(null);
-  const point = (index: number): string =>
-    `${runs[index]?.split("@")[0] ?? ""}@${page.comparison.runs[index]?.sequence ?? "base"}`;
-  const points = [point(0), point(1)] as const;
-  const { data, problem } = useQuery<Changes>(diffPath(...points));
+  const sides = page.comparison.runs.map(({ sequence }, index) => ({
+    key: runs[index]?.split("@")[0] ?? "",
+    sequence,
+  }));
+  const points = sides.map(({ key, sequence }) => `${key}@${sequence ?? "base"}`);
+  const [a = "", b = ""] = points;
+  const query = useQuery<Changes>(diffPath(a, b));
+  const actions = (changed: ChangedFile): readonly AllowedAction[] =>
+    // A server that is read-only allows no choice either.
+    page.choose.length === 0
+      ? []
+      : [copyOf(sides[1], sides[0], changed.path), copyOf(sides[0], sides[1], changed.from ?? changed.path)].flat();
   return (
-    <section class="between" aria-labelledby="between">
+    <section class="spaced" aria-labelledby="between">
       <h2 id="between">Between them</h2>
-      {problem === null ? null : <ProblemCard problem={problem} />}
-      {data === null ? (
-        problem === null ? (
-          <Skeleton />
-        ) : null
-      ) : (
-        <FileChanges points={points} changes={data} file={file} onFile={setFile} />
-      )}
+      <Loaded query={query}>
+        {(changes) => <FileChanges points={[a, b]} changes={changes} file={file} onFile={setFile} actions={actions} />}
+      </Loaded>
     </section>
   );
+}
+
+interface Side {
+  readonly key: string;
+  readonly sequence: number | null;
+}
+
+/** Copies a file of one side into the other run, if both are in one repository. */
+function copyOf(from: Side | undefined, into: Side | undefined, path: string): readonly AllowedAction[] {
+  if (from === undefined || into === undefined || from.sequence === null || from.key === into.key) return [];
+  const [repository, run = ""] = into.key.split("/");
+  if (from.key.split("/")[0] !== repository) return [];
+  const { sequence } = from;
+  return [
+    {
+      label: `Copy this file into ${run}`,
+      action: { kind: "cherry_pick", from: from.key, sequence, into: into.key, paths: [path] },
+      why: null,
+      undo: true,
+    },
+  ];
 }
 
 function cost({ microUsd }: { readonly microUsd: number | null }): string {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { createTwoFilesPatch } from "diff";
 import { expect, test } from "vitest";
-import { cutTokens, rowsOf } from "./diff-rows.ts";
+import { cutTokens, pairsOf, rowsOf } from "./diff-rows.ts";
 
 const patch = `--- a/greet.js
 +++ b/greet.js
@@ -63,5 +63,17 @@ test("tokens and changed words cut a line together, and no character is lost", (
     { text: "t ", kind: "kwd", changed: true },
     { text: "na", kind: "", changed: true },
     { text: "me", kind: "", changed: false },
+  ]);
+});
+
+test("two columns have each old line beside the new one that replaced it", () => {
+  const rows = rowsOf("--- a/x\n+++ b/x\n@@ -1,4 +1,4 @@\n same\n-one\n-two\n+eins\n+zwei\n+drei\n-end\n");
+  const sides = pairsOf(rows).map(([left, right]) => [left?.text ?? null, right?.text ?? null]);
+  expect(sides.slice(1)).toEqual([
+    ["same", "same"],
+    ["one", "eins"],
+    ["two", "zwei"],
+    [null, "drei"],
+    ["end", null],
   ]);
 });

@@ -76,6 +76,26 @@ function markWords(rows: readonly DiffRow[]): readonly DiffRow[] {
   return marked;
 }
 
+/** Rows for two columns: the old and the new line side by side. A hunk, and a line that is the same, is on both sides. */
+export function pairsOf(rows: readonly DiffRow[]): readonly (readonly [DiffRow | null, DiffRow | null])[] {
+  const pairs: [DiffRow | null, DiffRow | null][] = [];
+  // Added lines fill the right side of the removed lines before them.
+  let free = 0;
+  for (const row of rows) {
+    if (row.kind === "removed") pairs.push([row, null]);
+    else if (row.kind === "added") {
+      while (free < pairs.length && pairs[free]?.[1] !== null) free += 1;
+      const pair = pairs[free];
+      if (pair === undefined) pairs.push([null, row]);
+      else pair[1] = row;
+    } else {
+      pairs.push([row, row]);
+      free = pairs.length;
+    }
+  }
+  return pairs;
+}
+
 type Ranges = readonly (readonly [number, number])[];
 
 function changedWords(before: string, after: string): { readonly before: Ranges; readonly after: Ranges } {

@@ -1,15 +1,20 @@
 // The changes between two points on all four planes: files with their diffs, values, conversation and effects.
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { JsonChange } from "@holdfast/core/diff-json";
-import type { ChangedFile, Changes, EffectRow, FilePatch } from "./api.ts";
+import type { Json } from "@holdfast/core/json";
+import type { AllowedAction, ChangedFile, Changes, EffectRow, FilePatch } from "./api.ts";
 import { Chunks } from "./chunks.tsx";
-import { type DiffRow, cutTokens, rowsOf } from "./diff-rows.ts";
+import { type DiffRow, cutTokens, pairsOf, rowsOf } from "./diff-rows.ts";
 import type { Piece } from "./highlight.ts";
 import { useKeys } from "./keys.tsx";
 import { useQuery } from "./live.ts";
-import { Age, Empty, Icon, Outside, ProblemCard, Skeleton, Text } from "./parts.tsx";
-import { plural } from "./words.ts";
+import { Age, Box, Chip, Empty, Icon, Loaded, Outside, Text } from "./parts.tsx";
+import { Actions, askPlan } from "./plan-sheet.tsx";
+import { type Point, parsePoint } from "./router.ts";
+import { diffLook, useStore } from "./store.ts";
+import { type Tone, plural, stageWord } from "./words.ts";
 
 const SIGNS: Readonly<Record<ChangedFile["status"], string>> = {
   added: "A",
@@ -23,6 +28,36 @@ export function diffPath(a: string, b: string): string {
   return `/api/diff?${new URLSearchParams({ a, b }).toString()}`;
 }
 
+/** Chooses a point to compare with. `none`: what no choice means. */
+export function PointSelect(props: {
+  readonly checkpoints: readonly CheckpointSummary[];
+  readonly value: Point | null;
+  readonly start: string | null;
+  readonly none?: string;
+  readonly label?: string;
+  readonly onSet: (point: Point | null) => void;
+}): JSX.Element {
+  const { none, start, value } = props;
+  return (
+    <select
+      aria-label={props.label}
+      value={value === null ? "" : String(value)}
+      onChange={(event) => props.onSet(parsePoint(event.currentTarget.value))}
+    >
+      {none === undefined ? null : <option value="">{none}</option>}
+      <option value="worktree">files now</option>
+      {props.checkpoints
+        .toSorted((x, y) => y.sequence - x.sequence)
+        .map(({ sequence, stage, iteration }) => (
+          <option key={sequence} value={String(sequence)}>
+            {`@${sequence} ${stageWord(stage, iteration)}`}
+          </option>
+        ))}
+      {start === null ? null : <option value="base">{start}</option>}
+    </select>
+  );
+}
+
 /** The list of changed files, and the diff of one of them. */
 export function FileChanges(props: {
   /** The addresses of the request. */
@@ -30,6 +65,8 @@ export function FileChanges(props: {
   readonly changes: Changes;
   readonly file: string | null;
   readonly onFile: (path: string | null) => void;
+  /** What may be done with one file. */
+  readonly actions?: (file: ChangedFile) => readonly AllowedAction[];
 }): JSX.Element {
   const { changes, onFile } = props;
   const files = changes.files ?? [];
@@ -41,7 +78,13 @@ export function FileChanges(props: {
     const next = files[Math.max(0, (shown === undefined ? -1 : files.indexOf(shown)) + by)];
     if (next !== undefined) onFile(next.path);
   };
-  useKeys({ n: () => nextHunk(1) || step(1), p: () => nextHunk(-1) || step(-1) });
+  const actions = shown === undefined ? [] : (props.actions?.(shown) ?? []);
+  useKeys({
+    n: () => nextHunk(1) || step(1),
+    p: () => nextHunk(-1) || step(-1),
+    v: () => diffLook.set(diffLook.get() === "split" ? "unified" : "split"),
+    ...(actions[0] === undefined ? {} : { c: () => actions[0] !== undefined && askPlan(actions[0].action) }),
+  });
   if (changes.files === null) return <Empty title="One side has no files." />;
   if (files.length === 0)
     return (
@@ -58,12 +101,17 @@ export function FileChanges(props: {
         <ul>
           {files.map((file) => (
             <li key={file.path}>
-              <button type="button" aria-current={file === shown} onClick={() => onFile(file.path)}>
-                <span class={`sign sign-${file.status}`} title={file.status.replace("_", " ")}>
+              <button
+                type="button"
+                class="row-button"
+                aria-current={file === shown ? "true" : undefined}
+                onClick={() => onFile(file.path)}
+              >
+                <span class="sign" title={file.status.replace("_", " ")}>
                   <span aria-hidden="true">{SIGNS[file.status]}</span>
                   <span class="sr-only">{file.status.replace("_", " ")}</span>
                 </span>
-                <span class="file-name mono">
+                <span class="mono">
                   <FileName path={file.path} />
                 </span>
                 <Lines files={[file]} />
@@ -74,11 +122,11 @@ export function FileChanges(props: {
         <NotCompared changes={changes} />
       </div>
       {shown === undefined ? null : (
-        <div class="file-diff">
+        <div>
           <button type="button" class="file-back" onClick={() => onFile(null)}>
             <Icon name="back" /> All files
           </button>
-          <FileDiff key={shown.path} points={props.points} file={shown} />
+          <FileDiff key={shown.path} points={props.points} file={shown} actions={actions} />
         </div>
       )}
     </div>
@@ -102,9 +150,7 @@ function FileName({ path }: { readonly path: string }): JSX.Element {
   const cut = path.lastIndexOf("/") + 1;
   return (
     <>
-      <span class="folder">
-        <Text>{path.slice(0, cut)}</Text>
-      </span>
+      <Text class="score">{path.slice(0, cut)}</Text>
       <Text>{path.slice(cut)}</Text>
     </>
   );
@@ -130,22 +176,51 @@ export function Lines({ files }: { readonly files: readonly ChangedFile[] }): JS
   );
 }
 
-function FileDiff(props: { readonly points: readonly [string, string]; readonly file: ChangedFile }): JSX.Element {
-  const { file } = props;
+function FileDiff(props: {
+  readonly points: readonly [string, string];
+  readonly file: ChangedFile;
+  readonly actions: readonly AllowedAction[];
+}): JSX.Element {
+  const { file, actions } = props;
   const [a, b] = props.points;
-  const { data, problem } = useQuery<FilePatch>(
-    `/api/diff/file?${new URLSearchParams({ a, b, path: file.path }).toString()}`,
-  );
+  const look = useStore(diffLook);
+  const other = look === "split" ? "unified" : "split";
+  const query = useQuery<FilePatch>(`/api/diff/file?${new URLSearchParams({ a, b, path: file.path }).toString()}`);
   return (
     <>
-      <h2 class="mono diff-title">
-        <Text>{file.from === null ? file.path : `${file.from} → ${file.path}`}</Text> <Lines files={[file]} />
-      </h2>
-      {problem === null ? null : <ProblemCard problem={problem} />}
-      {data === null && problem === null ? <Skeleton rows={8} /> : null}
-      {data === null ? null : <Patch path={file.path} patch={data.patch} truncated={data.truncated} />}
+      <div class="flex diff-title">
+        <h2 class="mono strong">
+          <Text>{file.from === null ? file.path : `${file.from} → ${file.path}`}</Text> <Lines files={[file]} />
+        </h2>
+        <button
+          type="button"
+          class="push split-button"
+          aria-keyshortcuts="v"
+          title={`Show the diff ${other} (v)`}
+          onClick={() => diffLook.set(other)}
+        >
+          {other === "split" ? "Split" : "Unified"}
+        </button>
+        {actions.length === 0 ? null : <Actions actions={actions} />}
+      </div>
+      <Loaded query={query} rows={8}>
+        {({ patch, truncated }) => <Patch path={file.path} patch={patch} truncated={truncated} />}
+      </Loaded>
     </>
   );
+}
+
+const WIDE = typeof matchMedia === "undefined" ? null : matchMedia("(min-width: 1100px)");
+
+/** Whether there is room for two sides. */
+function useWide(): boolean {
+  const [wide, setWide] = useState(WIDE?.matches ?? false);
+  useEffect(() => {
+    const update = (): void => setWide(WIDE?.matches ?? false);
+    WIDE?.addEventListener("change", update);
+    return () => WIDE?.removeEventListener("change", update);
+  }, []);
+  return wide;
 }
 
 export function Patch(props: {
@@ -157,6 +232,8 @@ export function Patch(props: {
 }): JSX.Element {
   const { path, patch, still = false } = props;
   const rows = useMemo(() => rowsOf(patch), [patch]);
+  const wide = useWide();
+  const split = useStore(diffLook) === "split" && wide;
   const [colors, setColors] = useState<ReadonlyMap<DiffRow, readonly Piece[]> | null>(null);
   useEffect(() => {
     let current = true;
@@ -166,14 +243,27 @@ export function Patch(props: {
     };
   }, [path, rows]);
   if (rows.length === 0) return <p class="meta">Binary, or only its mode or name changed.</p>;
-  const render = (row: DiffRow, index: number): JSX.Element => <Row key={index} row={row} pieces={colors?.get(row)} />;
+  const one = (row: DiffRow, index: number): JSX.Element => <Row key={index} row={row} pieces={colors?.get(row)} />;
+  const two = ([left, right]: readonly [DiffRow | null, DiffRow | null], index: number): JSX.Element =>
+    left !== null && left.kind === "hunk" ? (
+      one(left, index)
+    ) : (
+      <div key={index} class="diff-pair">
+        <Row row={left} pieces={left === null ? undefined : colors?.get(left)} side="old" />
+        <Row row={right} pieces={right === null ? undefined : colors?.get(right)} side="new" />
+      </div>
+    );
   return (
     <div class="diff mono" role="region" aria-label={`Diff of ${path}`}>
       {still ? (
-        rows.map(render)
+        rows.map(one)
+      ) : split ? (
+        <Chunks items={pairsOf(rows)} rowHeight={20}>
+          {two}
+        </Chunks>
       ) : (
         <Chunks items={rows} rowHeight={20}>
-          {render}
+          {one}
         </Chunks>
       )}
       {props.truncated ? <p class="meta">The rest of this diff is left out. The command shows all of it.</p> : null}
@@ -183,26 +273,32 @@ export function Patch(props: {
 
 const WORDS = { added: "added: ", removed: "removed: ", same: "", hunk: "", note: "" } as const;
 
-function Row({ row, pieces }: { readonly row: DiffRow; readonly pieces: readonly Piece[] | undefined }): JSX.Element {
+/** A line of a diff. `side`: one of two columns, in which a line can be absent. */
+function Row(props: {
+  readonly row: DiffRow | null;
+  readonly pieces: readonly Piece[] | undefined;
+  readonly side?: "old" | "new";
+}): JSX.Element {
+  const { row, side } = props;
+  if (row === null) return <div class="diff-row diff-hunk" />;
   if (row.kind === "hunk") return <div class="diff-hunk">{row.text}</div>;
-  const tokens = cutTokens(pieces ?? [{ text: row.text, kind: "" }], row.words);
+  const tokens = cutTokens(props.pieces ?? [{ text: row.text, kind: "" }], row.words);
   return (
     <div class={`diff-row diff-${row.kind}`}>
-      <span class="gutter num" aria-hidden="true">
-        {row.old}
-      </span>
-      <span class="gutter num" aria-hidden="true">
-        {row.new}
-      </span>
+      {(side === undefined ? (["old", "new"] as const) : [side]).map((one) => (
+        <span key={one} class="gutter num" aria-hidden="true">
+          {row[one]}
+        </span>
+      ))}
       <span class="diff-sign" aria-hidden="true">
         {row.kind === "added" ? "+" : row.kind === "removed" ? "−" : ""}
       </span>
       <code>
         <span class="sr-only">{WORDS[row.kind]}</span>
         {tokens.map(({ text, kind, changed }, index) => (
-          <span key={index} class={`${kind === "" ? "" : `token-${kind}`} ${changed ? "word" : ""}`}>
-            <Text>{text}</Text>
-          </span>
+          <Text key={index} class={`${kind === "" ? "" : `token-${kind}`} ${changed ? "word" : ""}`}>
+            {text}
+          </Text>
         ))}
       </code>
     </div>
@@ -213,12 +309,12 @@ function Row({ row, pieces }: { readonly row: DiffRow; readonly pieces: readonly
 export function ValueChanges({ values }: { readonly values: readonly JsonChange[] }): JSX.Element {
   if (values.length === 0) return <Empty title="The state is the same." />;
   return (
-    <ul class="values">
+    <ul class="values lined">
       {values.map((change) => (
         <li key={change.path}>
-          <code class="value-path">
-            <Text>{change.path === "" ? "/" : change.path}</Text>
-          </code>
+          <Text as="code" class="score">
+            {change.path === "" ? "/" : change.path}
+          </Text>
           {change.from === undefined ? null : <Value sign="−" kind="removed" value={change.from} />}
           {change.to === undefined ? null : <Value sign="+" kind="added" value={change.to} />}
         </li>
@@ -242,45 +338,43 @@ function Value(props: {
   );
 }
 
-const EFFECT_TONES: Readonly<Record<EffectRow["state"], string>> = {
-  intended: "tone-running",
-  done: "tone-done",
-  failed: "tone-failed",
-  unknown: "tone-you",
-  undone: "tone-aborted",
+const EFFECT_TONES: Readonly<Record<EffectRow["state"], Tone>> = {
+  intended: "running",
+  done: "done",
+  failed: "failed",
+  unknown: "you",
+  undone: "aborted",
 };
 
 export function Effects({ effects }: { readonly effects: readonly EffectRow[] }): JSX.Element {
   if (effects.length === 0) return <Empty title="Nothing outside the repository was changed." />;
   return (
-    <ul class="effects">
-      {effects.map((effect) => (
-        <li key={effect.key}>
-          <span class={`chip ${EFFECT_TONES[effect.state]}`}>
-            <span class="chip-word">{effect.state}</span>
-          </span>
-          <span class="effect-text">
-            <Text>{effect.text}</Text>
-            {effect.link === null ? null : (
-              <>
-                {" "}
-                <Outside link={effect.link} />
-              </>
-            )}
+    <ul class="effects lined">
+      {effects.map(({ key, state, text, link, at, receipt }) => (
+        <li key={key}>
+          <Chip tone={EFFECT_TONES[state]} plain>
+            {state}
+          </Chip>
+          <span>
+            <Text>{text}</Text> {link === null ? null : <Outside link={link} />}
           </span>
           <span class="meta">
-            <Age at={effect.at} />
+            <Age at={at} />
           </span>
-          {effect.receipt === null ? null : (
+          {receipt === null ? null : (
             <details>
               <summary>receipt</summary>
-              <pre class="json">
-                <Text>{JSON.stringify(effect.receipt, null, 2)}</Text>
-              </pre>
+              <JsonText value={receipt} />
             </details>
           )}
         </li>
       ))}
     </ul>
   );
+}
+
+export function JsonText({ value }: { readonly value: Json }): JSX.Element {
+  const text = JSON.stringify(value, null, 2);
+  const more = text.length - 100_000;
+  return <Box label="Content">{more > 0 ? `${text.slice(0, 100_000)}\n… ${more} more characters` : text}</Box>;
 }

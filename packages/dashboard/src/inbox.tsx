@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Action, Evidence, Inbox, InboxItem } from "./api.ts";
 import { useKeys } from "./keys.tsx";
 import { connection } from "./live.ts";
-import { A, Age, Command, Empty, Icon, PageCommand, Repository, StatusChip, Text, go } from "./parts.tsx";
+import { A, Age, Command, Empty, Icon, IconButton, PageCommand, Repository, StatusChip, Text, go } from "./parts.tsx";
 import { askPlan } from "./plan-sheet.tsx";
 import { NO_FILTER, runRoute } from "./router.ts";
 import { whereOf } from "./rows.ts";
@@ -27,36 +27,18 @@ export function InboxPage({ run, inbox }: { readonly run: string | null; readonl
   return (
     <>
       <div class="head">
-        <h1 tabIndex={-1}>
-          Needs you {items.length === 0 ? null : <span class="num meta-title">{items.length}</span>}
-        </h1>
+        <h1 tabIndex={-1}>Needs you {items.length === 0 ? null : <span class="num score">{items.length}</span>}</h1>
         {items.length < 2 ? null : (
           <div class="pager">
-            <button
-              type="button"
-              class="icon-button"
-              aria-label="Previous"
-              disabled={at === 0}
-              onClick={() => show(at - 1)}
-            >
-              <Icon name="back" />
-            </button>
+            <IconButton icon="back" label="Previous" disabled={at === 0} onClick={() => show(at - 1)} />
             <span class="num">
               {at + 1} of {items.length}
             </span>
-            <button
-              type="button"
-              class="icon-button"
-              aria-label="Next"
-              disabled={at === items.length - 1}
-              onClick={() => show(at + 1)}
-            >
-              <Icon name="next" />
-            </button>
+            <IconButton icon="next" label="Next" disabled={at === items.length - 1} onClick={() => show(at + 1)} />
           </div>
         )}
         {hiddenCount === 0 ? null : (
-          <button type="button" class="head-end" onClick={() => later.set("{}")}>
+          <button type="button" class="push" onClick={() => later.set("{}")}>
             Show {hiddenCount} put off
           </button>
         )}
@@ -73,18 +55,14 @@ export function InboxPage({ run, inbox }: { readonly run: string | null; readonl
             {items.map((one) => (
               <li key={one.row.key}>
                 <A to={{ page: "inbox", run: one.row.key }} quiet aria-current={one === item ? "true" : undefined}>
-                  <span class="inbox-line">
+                  <span class="apart">
                     <StatusChip row={one.row} brief />
                     <span class="meta">
                       <Age at={one.row.updatedAt} />
                     </span>
                   </span>
-                  <span class="inbox-title">
-                    <Text>{one.row.title}</Text>
-                  </span>
-                  <span class="meta">
-                    <Text>{one.title}</Text>
-                  </span>
+                  <Text class="strong">{one.row.title}</Text>
+                  <Text class="meta">{one.title}</Text>
                 </A>
               </li>
             ))}
@@ -136,7 +114,7 @@ export function Question(props: {
       {inRun ? (
         <p class="meta">Why it stopped</p>
       ) : (
-        <div class="question-head">
+        <div class="apart question-head">
           <A to={runRoute(row.key)}>
             <Text>{row.title}</Text>
           </A>
@@ -150,11 +128,7 @@ export function Question(props: {
       <h2 id="question-title" class="question-title">
         <Text>{item.title}</Text>
       </h2>
-      {row.reason === null || row.reason === item.title ? null : (
-        <p>
-          <Text>{row.reason}</Text>
-        </p>
-      )}
+      <Text as="p">{row.reason === item.title ? null : row.reason}</Text>
       {item.evidence.map((evidence, index) => (
         <EvidenceView key={index} evidence={evidence} />
       ))}
@@ -167,12 +141,10 @@ export function Question(props: {
         <fieldset class="options">
           <legend class="sr-only">Answer</legend>
           {options.map(({ label, about, risky }, index) => (
-            <label key={label} class={chosen === index ? "option option-chosen" : "option"}>
+            <label key={label} class="option">
               <input type="radio" name="option" checked={chosen === index} onChange={() => setChosen(index)} />
               {index < 9 ? <kbd aria-hidden="true">{index + 1}</kbd> : null}
-              <span class="option-label">
-                <Text>{label}</Text>
-              </span>
+              <Text class="strong">{label}</Text>
               <span class="option-about">
                 {risky ? <Icon name="warning" /> : null}
                 <Text>{about}</Text>
@@ -195,7 +167,7 @@ export function Question(props: {
           ) : null}
           <button
             type="submit"
-            class="primary head-end"
+            class="primary push"
             disabled={option === undefined || old}
             aria-keyshortcuts="Control+Enter"
           >
@@ -233,15 +205,14 @@ function EvidenceView({ evidence }: { readonly evidence: Evidence }): JSX.Elemen
   const { title, kind, lines } = evidence;
   return (
     <figure class="evidence">
-      <figcaption class="meta">
-        <Text>{title}</Text>
-      </figcaption>
-      <pre class={`evidence-${kind}`} role="region" tabIndex={0} aria-label={title}>
+      <Text as="p" class="meta">
+        {title}
+      </Text>
+      <pre class="box" role="region" tabIndex={0} aria-label={title}>
         {lines.map((line, index) => (
-          <span key={index} class={kind === "diff" ? lineClass(line) : undefined}>
-            <Text>{line}</Text>
-            {"\n"}
-          </span>
+          <Text key={index} class={kind === "diff" ? lineClass(line) : ""}>
+            {`${line}\n`}
+          </Text>
         ))}
       </pre>
     </figure>
@@ -249,5 +220,5 @@ function EvidenceView({ evidence }: { readonly evidence: Evidence }): JSX.Elemen
 }
 
 function lineClass(line: string): string {
-  return line.startsWith("+") ? "line-added" : line.startsWith("-") ? "line-removed" : "";
+  return line.startsWith("+") ? "diff-added" : line.startsWith("-") ? "diff-removed" : "";
 }

@@ -29,6 +29,9 @@ const KEYS: readonly (readonly [string, readonly (readonly [string, string])[]])
       ["[ ]", "first, second point of a comparison"],
       ["d", "changes between them"],
       ["n p", "next, previous change"],
+      ["v", "diff in one or two columns"],
+      ["c", "copy the file into the other run"],
+      ["+ - 0", "zoom the timeline in, out, all of it"],
       ["e w", "expand, collapse all"],
       ["r f t", "plan a restore, plan a fork, tag"],
       ["u", "plan the undo of the last change"],
@@ -96,7 +99,7 @@ export function KeysSheet(): JSX.Element | null {
   if (!shown) return null;
   return (
     <Dialog label="Keys" onClose={() => keysShown.set(false)}>
-      <div class="sheet-body keys">
+      <div class="sheet-body spaced keys">
         {KEYS.map(([where, keys]) => (
           <section key={where}>
             <h2>{where}</h2>
@@ -124,7 +127,7 @@ export function KeysSheet(): JSX.Element | null {
           />
           shortcuts of a single key
         </label>
-        <button type="button" class="head-end" onClick={() => keysShown.set(false)}>
+        <button type="button" class="push" onClick={() => keysShown.set(false)}>
           Close
         </button>
       </div>

@@ -8,7 +8,7 @@ import { session } from "./client.ts";
 import { InboxPage } from "./inbox.tsx";
 import { KeysSheet, keysShown, startKeys, useKeys } from "./keys.tsx";
 import { connection, frozen, setFrozen, useQuery } from "./live.ts";
-import { A, Command, Icon, ProblemCard, Skeleton, copy, go, pageCommand, route, say } from "./parts.tsx";
+import { A, Command, Icon, IconButton, ProblemCard, Skeleton, copy, go, pageCommand, route, say } from "./parts.tsx";
 import { PlanSheet, ResultStrip } from "./plan-sheet.tsx";
 import { NO_FILTER, type Route } from "./router.ts";
 import { RunsPageView } from "./runs.tsx";
@@ -92,25 +92,14 @@ function Top(props: { readonly here: Route; readonly waiting: number; readonly r
       </button>
       {props.readOnly ? <span class="meta">read-only</span> : null}
       <Live />
-      <button
-        type="button"
-        class="icon-button top-wide"
-        aria-label={`Theme: ${chosen}. Change to ${nextTheme}.`}
+      <IconButton
+        icon="theme"
+        class="top-wide"
+        label={`Theme: ${chosen}. Change to ${nextTheme}.`}
         title={`Theme: ${chosen}`}
         onClick={() => theme.set(nextTheme)}
-      >
-        <Icon name="theme" />
-      </button>
-      <button
-        type="button"
-        class="icon-button top-wide"
-        aria-label="Keys"
-        aria-keyshortcuts="?"
-        title="Keys (?)"
-        onClick={() => keysShown.set(true)}
-      >
-        <Icon name="help" />
-      </button>
+      />
+      <IconButton icon="help" class="top-wide" label="Keys" title="Keys (?)" onClick={() => keysShown.set(true)} />
     </header>
   );
 }
@@ -220,7 +209,7 @@ function Unknown(): JSX.Element {
 
 function NoSession(): JSX.Element {
   return (
-    <main class="no-session">
+    <main class="no-session spaced">
       <h1 tabIndex={-1}>
         <Icon name="anchor" /> Holdfast
       </h1>

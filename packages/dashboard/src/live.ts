@@ -272,6 +272,12 @@ export interface Query<T> {
 /** What an event does to an answer: another answer, the same one, or a new request. */
 export type Follow<T> = (data: T, event: LiveEvent) => T | "again";
 
+/** Asks again after an entry of the run whose kind matches. */
+export function afterEntry(run: string, kind = /./): <T>(data: T, event: LiveEvent) => T | "again" {
+  return (data, event) =>
+    event.event === "entry" && event.data.key === run && kind.test(event.data.kind) ? "again" : data;
+}
+
 const answers = new Map<string, unknown>();
 const ANSWERS = 60;
 

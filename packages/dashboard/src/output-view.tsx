@@ -21,7 +21,7 @@ interface Shown {
 }
 
 /** The output of the newest agent call, as it is written. */
-export function LogView({ run, live }: { readonly run: string; readonly live: boolean }): JSX.Element {
+export function LogView({ run }: { readonly run: string }): JSX.Element {
   const path = `/api/runs/${run}/logs`;
   const logs = useQuery<readonly LogRow[]>(path, [`run:${run}`], (data, event) =>
     (event.event === "run" && event.data.key === run) ||
@@ -54,12 +54,12 @@ export function LogView({ run, live }: { readonly run: string; readonly live: bo
           </span>
         )}
       </div>
-      <LogText key={number} run={run} number={number} live={live} />
+      <LogText key={number} run={run} number={number} />
     </div>
   );
 }
 
-function LogText(props: { readonly run: string; readonly number: number; readonly live: boolean }): JSX.Element {
+function LogText(props: { readonly run: string; readonly number: number }): JSX.Element {
   const { run, number } = props;
   const path = `/api/runs/${run}/logs/${number}`;
   const [shown, setShown] = useState<Shown | null>(null);
@@ -122,7 +122,7 @@ function LogText(props: { readonly run: string; readonly number: number; readonl
       ) : null}
       <pre
         ref={box}
-        class="log-text"
+        class="box log-text"
         role="log"
         aria-live="off"
         tabIndex={0}
@@ -134,9 +134,9 @@ function LogText(props: { readonly run: string; readonly number: number; readonl
         {lines.slice(-LINES).map((line, index) => (
           <div key={index} class="log-line">
             {line.map(({ text, style }, part) => (
-              <span key={part} class={style}>
-                <Text>{text}</Text>
-              </span>
+              <Text key={part} class={style}>
+                {text}
+              </Text>
             ))}
             {"\n"}
           </div>
@@ -196,14 +196,10 @@ export function Transcript({ href, size }: { readonly href: string; readonly siz
       <ol>
         {messages.map(({ role, text: said }, index) => (
           <li key={index} class="message" data-role={role}>
-            <span class="message-role meta">
-              <Text>{role}</Text>
-            </span>
-            <div class="message-text">
-              <Text>
-                {said.length > 8000 ? `${said.slice(0, 8000)} … ${said.length - 8000} more characters` : said}
-              </Text>
-            </div>
+            <Text class="meta">{role}</Text>
+            <Text class="message-text">
+              {said.length > 8000 ? `${said.slice(0, 8000)} … ${said.length - 8000} more characters` : said}
+            </Text>
           </li>
         ))}
       </ol>

@@ -9,7 +9,7 @@ import { Text, copy, go, pageCommand, route } from "./parts.tsx";
 import { askPlan } from "./plan-sheet.tsx";
 import { NO_FILTER, type Route, checkpointRoute, parsePoint, runRoute } from "./router.ts";
 import { marked, theme } from "./store.ts";
-import { matchScore } from "./words.ts";
+import { matchScore, stageWord } from "./words.ts";
 
 interface Item {
   readonly title: string;
@@ -50,7 +50,7 @@ export default function Palette({ onClose }: { readonly onClose: () => void }): 
         ]),
     ...(open === null ? [] : (checkpoints.data?.checkpoints ?? [])).map(({ sequence, stage, iteration, tags }) =>
       to(
-        `@${sequence} ${stage}${iteration > 0 ? ` #${iteration}` : ""} ${tags.join(" ")}`,
+        `@${sequence} ${stageWord(stage, iteration)} ${tags.join(" ")}`,
         open ?? "",
         checkpointRoute(open ?? "", sequence),
       ),
@@ -126,16 +126,13 @@ export default function Palette({ onClose }: { readonly onClose: () => void }): 
             key={`${item.title} ${item.about}`}
             id={`palette-${index}`}
             role="option"
+            class="apart"
             aria-selected={index === chosen}
             onClick={() => run(item)}
             onPointerMove={() => setAt(index)}
           >
-            <span class="palette-title">
-              <Text>{item.title}</Text>
-            </span>
-            <span class="meta">
-              <Text>{item.about}</Text>
-            </span>
+            <Text as="span">{item.title}</Text>
+            <Text class="meta">{item.about}</Text>
           </li>
         ))}
       </ul>

@@ -1,8 +1,9 @@
 // The parts that all pages share: icons, status chips, text from outside, links, commands, gauges and tabs.
-import type { ComponentChildren, JSX, TargetedKeyboardEvent } from "preact";
+import { type ComponentChildren, Fragment, type JSX, h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Budget, Link, Problem, RunRow } from "./api.ts";
-import { type Route, hrefOf, parseRoute } from "./router.ts";
+import type { Query } from "./live.ts";
+import { NO_FILTER, type Route, hrefOf, parseRoute } from "./router.ts";
 import { announcement, createStore, useNow } from "./store.ts";
 import { type Tone, age, gaugesOf, moment, reveal, toneOf, webAddress } from "./words.ts";
 
@@ -48,20 +49,117 @@ export function Icon({ name, class: more = "" }: { readonly name: IconName; read
   );
 }
 
-/** Text from outside. Characters that cannot be seen are shown as marks. */
-export function Text({ children }: { readonly children: string }): JSX.Element {
+/** Text from outside. Characters that cannot be seen are shown as marks. Without text there is nothing, not even the element. */
+export function Text(props: {
+  readonly as?: "span" | "p" | "code" | "b" | "pre" | "h2" | "li" | "dt";
+  readonly class?: string;
+  readonly children: string | null;
+}): JSX.Element | null {
+  if (props.children === null) return null;
+  const pieces = reveal(props.children).map(({ text, mark }, index) =>
+    mark ? (
+      <span key={index} class="mark" title="an invisible character">
+        {text}
+      </span>
+    ) : (
+      text
+    ),
+  );
+  if (props.as === undefined && props.class === undefined) return <Fragment>{pieces}</Fragment>;
+  return h(props.as ?? "span", props.class === undefined ? null : { class: props.class }, pieces);
+}
+
+/** Long text from outside in a box that scrolls. */
+export function Box(props: {
+  readonly label: string;
+  readonly class?: string;
+  readonly children: string;
+}): JSX.Element {
+  return (
+    <pre class={`box ${props.class ?? ""}`} role="region" aria-label={props.label} tabIndex={0}>
+      <Text>{props.children}</Text>
+    </pre>
+  );
+}
+
+/** A term and what it is. Nothing for what is not known. */
+export function Fact(props: {
+  readonly title: string;
+  readonly class?: string;
+  readonly children: ComponentChildren;
+}): JSX.Element | null {
+  if (props.children === null || props.children === undefined) return null;
+  return (
+    <div>
+      <Text as="dt">{props.title}</Text>
+      <dd class={props.class ?? "num"}>{props.children}</dd>
+    </div>
+  );
+}
+
+/** A table whose first column names its rows. `right`: the column from which on cells are numbers. */
+export function Table(props: {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly ComponentChildren[])[];
+  readonly right?: number;
+}): JSX.Element {
+  const { head, rows, right = head.length } = props;
+  const side = (column: number): string => (column >= right ? "right num" : "num");
+  return (
+    <table class="table">
+      <thead>
+        <tr>
+          {head.map((title, column) => (
+            <th key={title} scope="col" class={side(column)}>
+              {title}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([name, ...cells], row) => (
+          <tr key={row}>
+            <th scope="row">{name}</th>
+            {cells.map((cell, column) => (
+              <td key={column} class={side(column + 1)}>
+                {cell}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** What a query has answered: its problem, its data, or rows that stand for data on its way. */
+export function Loaded<T>(props: {
+  readonly query: Pick<Query<T>, "data" | "problem">;
+  readonly rows?: number;
+  readonly children: (data: T) => ComponentChildren;
+}): JSX.Element {
+  const { data, problem } = props.query;
   return (
     <>
-      {reveal(children).map(({ text, mark }, index) =>
-        mark ? (
-          <span key={index} class="mark" title="an invisible character">
-            {text}
-          </span>
-        ) : (
-          text
-        ),
-      )}
+      {problem === null ? null : <ProblemCard problem={problem} />}
+      {data === null ? problem === null && <Skeleton rows={props.rows ?? 4} /> : props.children(data)}
     </>
+  );
+}
+
+export function IconButton(props: {
+  readonly icon: IconName;
+  readonly label: string;
+  readonly title?: string;
+  readonly class?: string;
+  readonly disabled?: boolean;
+  readonly onClick: () => void;
+}): JSX.Element {
+  const { icon, label, class: more = "", ...rest } = props;
+  return (
+    <button type="button" class={`icon-button ${more}`} aria-label={label} {...rest}>
+      <Icon name={icon} />
+    </button>
   );
 }
 
@@ -105,9 +203,9 @@ export function A({ to, quiet = false, ...rest }: AnchorProps): JSX.Element {
 }
 
 /** A link that leaves the page shows its host. An address that is not http or https is text. */
-export function Outside({ link }: { readonly link: Link }): JSX.Element {
+export function Outside({ link }: { readonly link: Link }): JSX.Element | null {
   const url = webAddress(link.url);
-  if (url === null) return <span>{<Text>{link.text}</Text>}</span>;
+  if (url === null) return <Text as="span">{link.text}</Text>;
   return (
     <a class="outside" href={url.href} rel="noopener noreferrer" target="_blank" title={url.host}>
       <Text>{link.text}</Text>
@@ -119,21 +217,24 @@ export function Outside({ link }: { readonly link: Link }): JSX.Element {
 
 export function StatusChip({ row, brief = false }: { readonly row: RunRow; readonly brief?: boolean }): JSX.Element {
   const { status } = row.run;
-  const tone = toneOf(status);
-  const until =
-    status.kind === "waiting" && status.until !== null && !brief ? ` until ${moment(status.until, Date.now())}` : "";
+  const until = status.kind === "waiting" && !brief ? status.until : null;
   return (
-    <Chip tone={tone}>
-      <Text>{`${row.statusWord}${until}`}</Text>
+    <Chip tone={toneOf(status)}>
+      <Text>{`${row.statusWord}${until === null ? "" : ` until ${moment(until, Date.now())}`}`}</Text>
     </Chip>
   );
 }
 
-export function Chip({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }): JSX.Element {
+/** `plain`: a status without an icon. */
+export function Chip(props: {
+  readonly tone: Tone;
+  readonly plain?: boolean;
+  readonly children: ComponentChildren;
+}): JSX.Element {
   return (
-    <span class={`chip tone-${tone}`} data-state={tone}>
-      <Icon name={tone} />
-      <span class="chip-word">{children}</span>
+    <span class={`chip tone-${props.tone}`} data-state={props.tone}>
+      {props.plain === true ? null : <Icon name={props.tone} />}
+      <span>{props.children}</span>
     </span>
   );
 }
@@ -158,21 +259,16 @@ export function Command({ text }: { readonly text: string }): JSX.Element {
   const [copied, setCopied] = useState(false);
   return (
     <div class="command">
-      <code>
-        <Text>{text}</Text>
-      </code>
-      <button
-        type="button"
-        class="icon-button"
+      <Text as="code">{text}</Text>
+      <IconButton
+        icon={copied ? "done" : "copy"}
         title={copied ? "copied" : "Copy this command"}
-        aria-label={`Copy the command ${text}`}
+        label={`Copy the command ${text}`}
         onClick={() => {
           void copy(text).then((done) => setCopied(done));
           setTimeout(() => setCopied(false), 1500);
         }}
-      >
-        <Icon name={copied ? "done" : "copy"} />
-      </button>
+      />
     </div>
   );
 }
@@ -209,15 +305,11 @@ export function ProblemCard({ problem }: { readonly problem: Problem }): JSX.Ele
       <h2>
         <Icon name="warning" /> <Text>{problem.message}</Text>
       </h2>
-      {problem.hint === null ? null : (
-        <p>
-          <Text>{problem.hint}</Text>
-        </p>
-      )}
+      <Text as="p">{problem.hint}</Text>
       {problem.command === null ? null : <Command text={problem.command} />}
-      <p class="meta mono">
-        <Text>{problem.code}</Text>
-      </p>
+      <Text as="p" class="meta mono">
+        {problem.code}
+      </Text>
     </section>
   );
 }
@@ -233,7 +325,7 @@ export function Empty(props: {
       <p class="empty-title">{props.title}</p>
       {props.children}
       {(props.commands ?? []).map(([command, about]) => (
-        <div key={command} class="empty-command">
+        <div key={command} class="flex">
           <Command text={command} />
           <span class="meta">{about}</span>
         </div>
@@ -293,15 +385,12 @@ export function Gauges({ budget }: { readonly budget: Budget }): JSX.Element | n
   const gauges = gaugesOf(budget);
   if (gauges.length === 0) return null;
   return (
-    <dl class="gauges">
+    <dl class="run-facts">
       {gauges.map(({ name, spent, limit, filled, reserved }) => (
         <div key={name} class="gauge">
           <dt>{name}</dt>
-          <dd>
-            <span class="num">
-              {spent}
-              {limit === null ? <span class="meta"> no limit</span> : <span class="meta"> of {limit}</span>}
-            </span>
+          <dd class="num">
+            {spent} <span class="meta">{limit === null ? "no limit" : `of ${limit}`}</span>
             {filled === null ? null : (
               <svg class={filled >= 0.9 ? "bar bar-high" : "bar"} aria-hidden="true">
                 <rect class="bar-track" width="100%" height="6" rx="3" />
@@ -319,15 +408,63 @@ export function Gauges({ budget }: { readonly budget: Budget }): JSX.Element | n
 /** A letter and the name of a repository. */
 export function Repository({ name }: { readonly name: string }): JSX.Element {
   return (
-    <span class="repository">
+    <span>
       <span class="badge" aria-hidden="true">
         {[...name][0] ?? "?"}
       </span>
-      <span class="repository-name">
-        <Text>{name}</Text>
-      </span>
+      <Text>{name}</Text>
     </span>
   );
+}
+
+/** What a run's page and its report have in common. */
+export function RowFacts({ row }: { readonly row: RunRow }): JSX.Element {
+  const { scores, checks, issue, pullRequest, branch } = row;
+  return (
+    <>
+      <Fact title="Scores">{scores.length === 0 ? null : <Scores scores={scores} />}</Fact>
+      {checks.slice(0, 6).map(({ name, trail }) => (
+        <Fact key={name} title={name}>
+          <Trail trail={trail} />
+        </Fact>
+      ))}
+      <Fact title="Issue">{issue === null ? null : <Outside link={issue} />}</Fact>
+      <Fact title="Pull request">{pullRequest === null ? null : <Outside link={pullRequest} />}</Fact>
+      <Fact title="Branch" class="mono">
+        {branch === null ? null : <Text>{branch}</Text>}
+      </Fact>
+    </>
+  );
+}
+
+/** The head of a page about a run: where it is, its title, and what can be done. */
+export function RunHead(props: {
+  readonly repository: string;
+  readonly run: ComponentChildren;
+  readonly title: ComponentChildren;
+  readonly actions: ComponentChildren;
+}): JSX.Element {
+  return (
+    <div class="apart run-head">
+      <div>
+        <p class="crumbs meta">
+          <A to={{ page: "runs", filter: NO_FILTER }}>Runs</A>
+          <span aria-hidden="true">/</span>
+          <Repository name={props.repository} />
+          <span aria-hidden="true">/</span>
+          {props.run}
+        </p>
+        {props.title}
+      </div>
+      {props.actions}
+    </div>
+  );
+}
+
+/** Where a key of a row of things leads: to the next, the previous, the first or the last one. Null: another key. */
+export function stepOf(key: string, at: number, length: number): number | null {
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: length - 1 }[key];
+  return to ?? null;
 }
 
 export interface TabEntry<T extends string> {
@@ -349,20 +486,16 @@ export function Tabs<T extends string>(props: {
 }): JSX.Element {
   const { tabs, shown, onShow } = props;
   const list = useRef<HTMLDivElement>(null);
-  const move = (event: TargetedKeyboardEvent<HTMLDivElement>): void => {
-    const at = tabs.findIndex(({ key }) => key === shown);
-    const steps: Readonly<Record<string, number>> = {
-      ArrowLeft: at - 1,
-      ArrowRight: at + 1,
-      Home: 0,
-      End: tabs.length - 1,
-    };
-    const to = steps[event.key];
-    if (to === undefined) return;
+  const move = (event: KeyboardEvent): void => {
+    const to = stepOf(
+      event.key,
+      tabs.findIndex(({ key }) => key === shown),
+      tabs.length,
+    );
+    const next = to === null ? undefined : tabs.at(to % tabs.length);
+    if (next === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    const next = tabs.at(to % tabs.length);
-    if (next === undefined) return;
     onShow(next.key);
     list.current?.querySelector<HTMLElement>(`#tab-${next.key}`)?.focus();
   };
@@ -382,11 +515,7 @@ export function Tabs<T extends string>(props: {
           >
             {label}
             {count === null ? null : <span class="count num">{count}</span>}
-            {about === undefined ? null : (
-              <span class="tab-about">
-                <Text>{about}</Text>
-              </span>
-            )}
+            <Text class="meta">{about ?? null}</Text>
           </button>
         ))}
       </div>

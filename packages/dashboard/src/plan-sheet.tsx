@@ -5,7 +5,7 @@ import type { Action, AllowedAction, ApplyRequest, ApplyResult, Plan, Problem } 
 import { Refused, post, problemOf } from "./client.ts";
 import { Dialog } from "./dialog.tsx";
 import { connection } from "./live.ts";
-import { Command, Icon, ProblemCard, Skeleton, Text, say } from "./parts.tsx";
+import { Command, Icon, IconButton, ProblemCard, Skeleton, Text, say } from "./parts.tsx";
 import { createStore, useStore } from "./store.ts";
 
 const asked = createStore<Action | null>(null);
@@ -96,7 +96,7 @@ function AskFirst(props: {
           if (done !== null) props.onDone(done);
         }}
       >
-        <div class="sheet-body">
+        <div class="sheet-body spaced">
           <h2>{question.title}</h2>
           <label class="field">
             {question.label}
@@ -104,7 +104,7 @@ function AskFirst(props: {
           </label>
         </div>
         <div class="sheet-end">
-          <button type="button" class="head-end" onClick={props.onClose}>
+          <button type="button" class="push" onClick={props.onClose}>
             Cancel
           </button>
           <button type="submit" class="primary" disabled={done === null}>
@@ -169,7 +169,7 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void apply();
       }}
     >
-      <div class="sheet-body">
+      <div class="sheet-body spaced">
         <h2>
           <Text>{title}</Text>
         </h2>
@@ -185,7 +185,7 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
       </div>
       <div class="sheet-end">
         {plan === null ? null : <Command text={plan.command} />}
-        <button type="button" class="head-end" ref={cancel} onClick={onClose}>
+        <button type="button" class="push" ref={cancel} onClick={onClose}>
           Cancel
         </button>
         {plan === null ? null : (
@@ -204,8 +204,7 @@ function PlanLines({ plan, before }: { readonly plan: Plan; readonly before: Pla
       {plan.lines.map(({ title, texts, warns }) => (
         <div key={title} class={warns ? "warns" : ""}>
           <dt>
-            {warns ? <Icon name="warning" /> : null}
-            <Text>{title}</Text>
+            {warns ? <Icon name="warning" /> : null} <Text>{title}</Text>
           </dt>
           <dd>
             {texts.map((text, index) => (
@@ -250,17 +249,13 @@ export function ResultStrip(): JSX.Element | null {
   return (
     <div class="result" role="status">
       <Icon name="done" />
-      <span>
-        <Text>{done.text}</Text>
-      </span>
+      <Text as="span">{done.text}</Text>
       {undo === null ? null : (
         <button type="button" onClick={() => askPlan(undo)}>
           <Icon name="undo" /> Undo…
         </button>
       )}
-      <button type="button" class="icon-button" aria-label="Close" onClick={() => result.set(null)}>
-        <Icon name="failed" />
-      </button>
+      <IconButton icon="failed" label="Close" onClick={() => result.set(null)} />
     </div>
   );
 }

@@ -1,11 +1,11 @@
 // A run's whole story on one page. It has no links into the page and needs no scripts, so it is also what `holdfast format export --to html` writes.
 import type { JSX } from "preact";
-import type { Report } from "./api.ts";
+import type { Report, Timeline } from "./api.ts";
 import { Lines, Patch } from "./diff-view.tsx";
-import { Gauges, Outside, Scores, StatusChip, Text, Trail } from "./parts.tsx";
+import { Box, Fact, Gauges, Outside, RowFacts, StatusChip, Table, Text } from "./parts.tsx";
 import { whereOf } from "./rows.ts";
 import { costByStage, storyOf, workEnd } from "./timeline.ts";
-import { bytes, clock, duration, money, plural, short } from "./words.ts";
+import { bytes, clock, duration, money, plural, short, stageWord } from "./words.ts";
 
 /** Years and days are part of a document that is read later. */
 function when(at: string): string {
@@ -19,9 +19,9 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
   return (
     <article class="report">
       <header>
-        <p class="meta">
-          <Text>{`${row.repository} / ${row.run.id}`}</Text>
-        </p>
+        <Text as="p" class="meta">
+          {`${row.repository} / ${row.run.id}`}
+        </Text>
         <h1 tabIndex={-1}>
           <Text>{row.title}</Text>
         </h1>
@@ -35,52 +35,20 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
         <Fact title="Started">{when(row.run.createdAt)}</Fact>
         <Fact title="Crashes">{row.crashes === 0 ? "none" : `survived ${row.crashes}`}</Fact>
         <Fact title="Checkpoints">{String(row.run.checkpoints)}</Fact>
-        {row.branch === null ? null : (
-          <Fact title="Branch">
-            <Text>{row.branch}</Text>
-          </Fact>
-        )}
-        {row.issue === null ? null : (
-          <Fact title="Issue">
-            <Outside link={row.issue} />
-          </Fact>
-        )}
-        {row.pullRequest === null ? null : (
-          <Fact title="Pull request">
-            <Outside link={row.pullRequest} />
-          </Fact>
-        )}
-        {row.scores.length === 0 ? null : (
-          <Fact title="Scores">
-            <Scores scores={row.scores} />
-          </Fact>
-        )}
-        {row.checks.map(({ name, trail }) => (
-          <Fact key={name} title={name}>
-            <Trail trail={trail} />
-          </Fact>
-        ))}
+        <RowFacts row={row} />
       </dl>
       {row.budget === null ? null : <Gauges budget={row.budget} />}
       {reasonCard === null ? null : (
         <section>
           <h2>Why it stopped</h2>
-          <p>
-            <Text>{reasonCard.cause}</Text>
-          </p>
-          {reasonCard.tail.length === 0 ? null : (
-            <pre class="tail">
-              <Text>{reasonCard.tail.join("\n")}</Text>
-            </pre>
-          )}
+          <Text as="p">{reasonCard.cause}</Text>
+          {reasonCard.tail.length === 0 ? null : <Box label="End of the output">{reasonCard.tail.join("\n")}</Box>}
         </section>
       )}
       {issueText === null ? null : (
         <section>
           <h2>Task</h2>
-          <pre class="task">
-            <Text>{issueText.before}</Text>
-          </pre>
+          <Box label="Task">{issueText.before}</Box>
         </section>
       )}
       <section>
@@ -111,35 +79,12 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
       </section>
       <section>
         <h2>Cost</h2>
-        <table class="table">
-          <thead>
-            <tr>
-              {["Stage", "Times", "Cost", "Tokens", "Time"].map((title) => (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {costByStage(timeline.spans, end).map(({ name, times, microUsd, tokens, milliseconds }) => (
-              <tr key={name}>
-                <th scope="row">
-                  <Text>{name}</Text>
-                </th>
-                <td class="num">{times}</td>
-                <td class="num">{microUsd === null ? "–" : money(microUsd)}</td>
-                <td class="num">{tokens === null ? "–" : short(tokens)}</td>
-                <td class="num">{duration(milliseconds)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <CostTable timeline={timeline} end={end} />
       </section>
       {effects.length === 0 ? null : (
         <section>
           <h2>Effects</h2>
-          <ul class="report-effects">
+          <ul>
             {effects.map((effect) => (
               <li key={effect.key}>
                 <b>{effect.state}</b> <Text>{effect.text}</Text>{" "}
@@ -152,31 +97,17 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
       )}
       <section>
         <h2>Checkpoints</h2>
-        <table class="table">
-          <thead>
-            <tr>
-              {["Checkpoint", "Saved", "In", "Score", "Added", "Digest"].map((title) => (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {checkpoints.map(({ sequence, createdAt, stage, iteration, score, size, digest, tags }) => (
-              <tr key={sequence}>
-                <th scope="row" class="num">
-                  @{sequence} <Text>{tags.join(" ")}</Text>
-                </th>
-                <td class="num">{clock(createdAt, true)}</td>
-                <td>{iteration > 0 ? `${stage} #${iteration}` : stage}</td>
-                <td class="num">{score ?? ""}</td>
-                <td class="num">{bytes(size.added)}</td>
-                <td class="mono">{digest.replace(/^sha256:/, "").slice(0, 12)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          head={["Checkpoint", "Saved", "In", "Score", "Added", "Digest"]}
+          rows={checkpoints.map(({ sequence, createdAt, stage, iteration, score, size, digest, tags }) => [
+            <Text>{`@${sequence} ${tags.join(" ")}`}</Text>,
+            clock(createdAt, true),
+            stageWord(stage, iteration),
+            score,
+            bytes(size.added),
+            <code>{digest.replace(/^sha256:/, "").slice(0, 12)}</code>,
+          ])}
+        />
       </section>
       {changes?.files == null ? null : (
         <section>
@@ -200,13 +131,19 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
   );
 }
 
-function Fact({ title, children }: { readonly title: string; readonly children: JSX.Element | string }): JSX.Element {
+/** What each stage cost. */
+export function CostTable(props: { readonly timeline: Timeline; readonly end: number }): JSX.Element {
   return (
-    <div>
-      <dt>
-        <Text>{title}</Text>
-      </dt>
-      <dd>{children}</dd>
-    </div>
+    <Table
+      head={["Stage", "Times", "Cost", "Tokens", "Time"]}
+      right={1}
+      rows={costByStage(props.timeline.spans, props.end).map(({ name, times, microUsd, tokens, milliseconds }) => [
+        <Text>{name}</Text>,
+        times,
+        microUsd === null ? "–" : money(microUsd),
+        tokens === null ? "–" : short(tokens),
+        duration(milliseconds),
+      ])}
+    />
   );
 }

@@ -2,30 +2,27 @@
 import type { JSX } from "preact";
 import type { Report } from "./api.ts";
 import { useQuery } from "./live.ts";
-import { A, PageCommand, ProblemCard, Skeleton } from "./parts.tsx";
+import { A, Loaded, PageCommand } from "./parts.tsx";
 import { ReportBody } from "./report-body.tsx";
 import { type Route, runRoute } from "./router.ts";
 
 type ReportRoute = Extract<Route, { readonly page: "report" }>;
 
 export default function ReportPageView({ here }: { readonly here: ReportRoute }): JSX.Element {
-  const { data, problem } = useQuery<Report>(`/api/runs/${here.run}/report`);
+  const query = useQuery<Report>(`/api/runs/${here.run}/report`);
   const id = here.run.split("/")[1] ?? here.run;
   return (
     <>
       <div class="head no-print">
         <A to={runRoute(here.run)}>Back to the run</A>
-        <button type="button" class="head-end" onClick={() => print()}>
+        <button type="button" class="push" onClick={() => print()}>
           Print
         </button>
       </div>
-      {problem === null ? null : (
-        <>
-          <h1 tabIndex={-1}>{here.run}</h1>
-          <ProblemCard problem={problem} />
-        </>
-      )}
-      {data === null ? problem === null ? <Skeleton rows={10} /> : null : <ReportBody report={data} />}
+      {query.problem === null ? null : <h1 tabIndex={-1}>{here.run}</h1>}
+      <Loaded query={query} rows={10}>
+        {(report) => <ReportBody report={report} />}
+      </Loaded>
       <PageCommand text={`holdfast format export ${id} --to html`} />
     </>
   );

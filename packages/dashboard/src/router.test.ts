@@ -12,20 +12,28 @@ test.each<[string, Route]>([
   ["/inbox", { page: "inbox", run: null }],
   ["/inbox/shop/issue-42", { page: "inbox", run: "shop/issue-42" }],
   ["/runs?repo=shop&q=login", { page: "runs", filter: { ...NO_FILTER, repo: "shop", q: "login" } }],
-  ["/r/shop/issue-42", { page: "run", run: "shop/issue-42", tab: "now", between: null, file: null }],
-  ["/r/shop/issue-42/journal", { page: "run", run: "shop/issue-42", tab: "journal", between: null, file: null }],
+  ["/r/shop/issue-42", { page: "run", run: "shop/issue-42", tab: "now", between: null, file: null, entry: null }],
+  [
+    "/r/shop/issue-42/journal",
+    { page: "run", run: "shop/issue-42", tab: "journal", between: null, file: null, entry: null },
+  ],
   [
     "/r/shop~1f3a/issue-42/@5..9?file=src%2Fgreet.js",
-    { page: "run", run: "shop~1f3a/issue-42", tab: "changes", between: [5, 9], file: "src/greet.js" },
+    { page: "run", run: "shop~1f3a/issue-42", tab: "changes", between: [5, 9], file: "src/greet.js", entry: null },
   ],
   [
     "/r/shop/issue-42/@base..worktree",
-    { page: "run", run: "shop/issue-42", tab: "changes", between: ["base", "worktree"], file: null },
+    { page: "run", run: "shop/issue-42", tab: "changes", between: ["base", "worktree"], file: null, entry: null },
   ],
   [
     "/r/shop/issue-42/@9?plane=state&against=5",
     { page: "checkpoint", run: "shop/issue-42", sequence: 9, plane: "state", against: 5, file: null },
   ],
+  [
+    "/r/shop/issue-42/entry/48",
+    { page: "run", run: "shop/issue-42", tab: "journal", between: null, file: null, entry: 48 },
+  ],
+  ["/compare?a=shop/a@7&b=shop/b", { page: "compare", runs: ["shop/a@7", "shop/b"] }],
   ["/compare?r=shop%2Fa%407&r=shop%2Fb", { page: "compare", runs: ["shop/a@7", "shop/b"] }],
   ["/r/shop/issue-42/report", { page: "report", run: "shop/issue-42" }],
 ])("%s", (href, route) => {
@@ -42,6 +50,10 @@ test.each([
   "/r/shop/issue-42/@1..2..3",
   "/r/shop/issue-42/no-such-tab",
   "/r/shop/issue-42/@9/more",
+  "/r/shop/issue-42/entry",
+  "/r/shop/issue-42/entry/0",
+  "/r/shop/issue-42/entry/base",
+  "/r/shop/issue-42/journal/48",
   "/%E0%A4%A",
   "/elsewhere",
   "/inbox/shop",
@@ -63,6 +75,7 @@ test("any address that the page makes leads back to the same place", () => {
       tab: fc.constantFrom(...TABS),
       between: fc.constant(null),
       file,
+      entry: fc.constant(null),
     }),
     fc.record({
       page: fc.constant("run" as const),
@@ -70,6 +83,15 @@ test("any address that the page makes leads back to the same place", () => {
       tab: fc.constant("changes" as const),
       between: fc.tuple(point, point),
       file,
+      entry: fc.constant(null),
+    }),
+    fc.record({
+      page: fc.constant("run" as const),
+      run,
+      tab: fc.constant("journal" as const),
+      between: fc.constant(null),
+      file: fc.constant(null),
+      entry: fc.integer({ min: 1, max: 99_999 }),
     }),
     fc.record({
       page: fc.constant("checkpoint" as const),

@@ -37,6 +37,8 @@ export type Route =
       /** What the tab `changes` compares. Null: the defaults. */
       readonly between: readonly [Point, Point] | null;
       readonly file: string | null;
+      /** The entry that the tab `journal` opens. */
+      readonly entry: number | null;
     }
   | {
       readonly page: "checkpoint";
@@ -66,7 +68,7 @@ export function parseRoute(path: string, search: string): Route {
     case "runs":
       return rest.length === 0 ? { page: "runs", filter: filterOf(query) } : unknown;
     case "compare":
-      return rest.length === 0 ? { page: "compare", runs: query.getAll("r") } : unknown;
+      return rest.length === 0 ? { page: "compare", runs: comparedRuns(query) } : unknown;
     case "r":
       return parseRun(rest, query) ?? unknown;
     default:
@@ -93,7 +95,8 @@ export function hrefOf(route: Route): string {
     case "compare":
       return withQuery(
         "/compare",
-        route.runs.map((run) => ["r", run]),
+        // A ninth run has no letter; the server compares at most eight.
+        route.runs.map((run, index) => [LETTERS[index] ?? "r", run]),
       );
     case "report":
       return `${runHref(route.run)}/report`;
@@ -103,7 +106,7 @@ export function hrefOf(route: Route): string {
 }
 
 export function runRoute(run: string, tab: Tab = "now"): Extract<Route, { readonly page: "run" }> {
-  return { page: "run", run, tab, between: null, file: null };
+  return { page: "run", run, tab, between: null, file: null, entry: null };
 }
 
 export function checkpointRoute(run: string, sequence: number): Extract<Route, { readonly page: "checkpoint" }> {
@@ -121,10 +124,13 @@ export function parsePoint(text: string): Point | null {
 }
 
 function parseRun(parts: readonly string[], query: URLSearchParams): Route | null {
-  const [repository = "", id = "", last, ...more] = parts;
+  const [repository = "", id = "", last, number, ...more] = parts;
   if (repository === "" || id === "" || more.length > 0) return null;
   const run = `${repository}/${id}`;
   const file = query.get("file");
+  const entry = number === undefined ? null : parsePoint(number);
+  if (last === "entry") return typeof entry === "number" ? { ...runRoute(run, "journal"), entry } : null;
+  if (number !== undefined) return null;
   if (last === undefined) return { ...runRoute(run), file };
   if (last === "report") return { page: "report", run };
   const tab = TABS.find((one) => one === last);
@@ -141,9 +147,17 @@ function parseRun(parts: readonly string[], query: URLSearchParams): Route | nul
   return { page: "checkpoint", run, sequence: from, plane, against: parsePoint(query.get("against") ?? ""), file };
 }
 
-function tabPath({ tab, between }: Extract<Route, { readonly page: "run" }>): string {
+function tabPath({ tab, between, entry }: Extract<Route, { readonly page: "run" }>): string {
+  if (tab === "journal" && entry !== null) return `/entry/${entry}`;
   if (tab === "changes" && between !== null) return `/@${between[0]}..${between[1]}`;
   return tab === "now" ? "" : `/${tab}`;
+}
+
+const LETTERS = "abcdefgh";
+
+/** `?a=shop/issue-42&b=shop/other`. The form `?r=…&r=…` has no limit. */
+function comparedRuns(query: URLSearchParams): readonly string[] {
+  return [...[...LETTERS].flatMap((letter) => query.getAll(letter)), ...query.getAll("r")];
 }
 
 function filterOf(query: URLSearchParams): Filter {

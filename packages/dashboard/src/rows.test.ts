@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { RunRow, RunsPage } from "./api.ts";
 import { NO_FILTER } from "./router.ts";
-import { followRuns, runsPath, whereOf } from "./rows.ts";
+import { followRuns, holdRows, runsPath, whereOf } from "./rows.ts";
 
 const row = (key: string, more: Partial<RunRow> = {}): RunRow => ({
   key,
@@ -70,4 +70,18 @@ test("a filter is part of the request", () => {
 
 test("stage, iteration and step are one phrase", () => {
   expect(whereOf(row("shop/a", { step: { title: "agent", since: "" } }))).toBe("impl #2 · agent");
+});
+
+test("rows that are new or in another group wait while the list is used", () => {
+  const done = row("shop/a", { group: "you", crashes: 1 });
+  const next = { ...page, rows: [row("shop/c"), done, row("shop/b")], counts: { ...page.counts, you: 1 } };
+  const held = holdRows(page, next);
+  expect(held.waiting).toBe(2);
+  expect(held.page.rows).toEqual([{ ...done, group: "finished" }, row("shop/b")]);
+  expect(held.page.counts).toEqual(page.counts);
+});
+
+test("rows that only changed do not wait", () => {
+  const next = { ...page, rows: [row("shop/a", { crashes: 2 }), row("shop/b")] };
+  expect(holdRows(page, next)).toEqual({ page: next, waiting: 0 });
 });

@@ -1,6 +1,7 @@
 // The list of runs as data: its groups, and what an event changes in it. Pure.
 import type { Group, LiveEvent, RunRow, RunsPage } from "./api.ts";
 import { type Filter, NO_FILTER } from "./router.ts";
+import { stageWord } from "./words.ts";
 
 export const GROUPS: readonly (readonly [Group, string])[] = [
   ["you", "Needs you"],
@@ -37,6 +38,19 @@ export function isFiltered(filter: Filter): boolean {
 
 /** What the run does, in a few words: `impl #2 · agent`. */
 export function whereOf({ run, step }: RunRow): string {
-  const stage = run.stage === null ? null : run.iteration > 0 ? `${run.stage} #${run.iteration}` : run.stage;
+  const stage = run.stage === null ? null : stageWord(run.stage, run.iteration);
   return [stage, step?.title ?? null].filter((part) => part !== null).join(" · ");
+}
+
+/**
+ * The rows of the next page in the places of those that are shown, so that nothing moves under the pointer or the focus. `waiting`: how many rows
+ * are new or in another group.
+ */
+export function holdRows(shown: RunsPage, next: RunsPage): { readonly page: RunsPage; readonly waiting: number } {
+  const rows = new Map(next.rows.map((row) => [row.key, row]));
+  const groups = new Map(shown.rows.map(({ key, group }) => [key, group]));
+  const waiting = next.rows.filter(({ key, group }) => groups.get(key) !== group).length;
+  if (waiting === 0) return { page: next, waiting };
+  const kept = shown.rows.map((row) => ({ ...(rows.get(row.key) ?? row), group: row.group }));
+  return { page: { ...next, rows: kept, counts: shown.counts }, waiting };
 }

@@ -1,6 +1,6 @@
 // What a run's page shows below its timeline: changes, conversation, journal, effects, checks, cost and graph.
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { Json } from "@holdfast/core/json";
 import type {
@@ -15,24 +15,24 @@ import type {
   Timeline,
 } from "./api.ts";
 import { Chunks } from "./chunks.tsx";
-import { Effects, FileChanges, ValueChanges, diffPath } from "./diff-view.tsx";
+import { Effects, FileChanges, JsonText, PointSelect, ValueChanges, diffPath } from "./diff-view.tsx";
 import { useQuery } from "./live.ts";
 import { LogView, Transcript } from "./output-view.tsx";
-import { Empty, Gauges, Icon, PageCommand, ProblemCard, Skeleton, Text, Trail, go } from "./parts.tsx";
-import { type Point, type Route, addressOf, parsePoint } from "./router.ts";
-import { costByStage } from "./timeline.ts";
-import { clock, duration, money, moment, short } from "./words.ts";
+import { Box, Empty, Gauges, Icon, Loaded, PageCommand, Table, Text, Trail, go } from "./parts.tsx";
+import { CostTable } from "./report-body.tsx";
+import { type Point, type Route, addressOf, runRoute } from "./router.ts";
+import { clock, money, moment } from "./words.ts";
 
 type RunRoute = Extract<Route, { readonly page: "run" }>;
 
 export function NowTab({ page }: { readonly page: RunPage }): JSX.Element {
   const { row, notes, issueText } = page;
-  const live = row.run.status.kind === "running";
+  const changed = issueText !== null && issueText.now !== null && issueText.now !== issueText.before;
   return (
     <div class="now">
-      <LogView run={row.key} live={live} />
+      <LogView run={row.key} />
       {notes.length === 0 && issueText === null ? null : (
-        <aside class="notes" aria-label="Notes">
+        <aside class="notes spaced" aria-label="Notes">
           {notes.length === 0 ? null : (
             <section>
               <h2>Messages</h2>
@@ -42,9 +42,7 @@ export function NowTab({ page }: { readonly page: RunPage }): JSX.Element {
                     <time class="meta num" dateTime={at}>
                       {moment(at, Date.now())}
                     </time>
-                    <p>
-                      <Text>{text}</Text>
-                    </p>
+                    <Text as="p">{text}</Text>
                   </li>
                 ))}
               </ul>
@@ -52,15 +50,13 @@ export function NowTab({ page }: { readonly page: RunPage }): JSX.Element {
           )}
           {issueText === null ? null : (
             <section>
-              <h2>{issueText.now === null || issueText.now === issueText.before ? "Task" : "Task, then and now"}</h2>
-              <pre class="task">
-                <Text>{issueText.before}</Text>
-              </pre>
-              {issueText.now === null || issueText.now === issueText.before ? null : (
-                <pre class="task task-now">
-                  <Text>{issueText.now}</Text>
-                </pre>
-              )}
+              <h2>{changed ? "Task, then and now" : "Task"}</h2>
+              <Box label="Task">{issueText.before}</Box>
+              {changed ? (
+                <Box label="Task now" class="task-now">
+                  {issueText.now ?? ""}
+                </Box>
+              ) : null}
             </section>
           )}
         </aside>
@@ -77,50 +73,32 @@ export function ChangesTab(props: {
   const { here, checkpoints, between } = props;
   const [a, b] = between;
   const points = [addressOf(here.run, a), addressOf(here.run, b)] as const;
-  const { data, problem } = useQuery<Changes>(diffPath(...points));
+  const query = useQuery<Changes>(diffPath(...points));
   const set = (points: readonly [Point, Point]): void =>
-    go({ ...here, tab: "changes", between: points, file: null }, "replace");
-  const options = [...checkpoints].toSorted((x, y) => y.sequence - x.sequence);
-  const choice = (name: string, value: Point, onSet: (point: Point) => void): JSX.Element => (
-    <select
-      aria-label={name}
-      value={String(value)}
-      onChange={(event) => onSet(parsePoint(event.currentTarget.value) ?? "base")}
-    >
-      <option value="worktree">files now</option>
-      {options.map(({ sequence, stage, iteration }) => (
-        <option key={sequence} value={String(sequence)}>
-          {`@${sequence} ${stage}${iteration > 0 ? ` #${iteration}` : ""}`}
-        </option>
-      ))}
-      <option value="base">start of the run</option>
-    </select>
-  );
+    go({ ...runRoute(here.run, "changes"), between: points }, "replace");
+  const select = { checkpoints, start: "start of the run" };
   return (
     <>
       <div class="pane-head">
-        {choice("Compare from", a, (point) => set([point, b]))}
+        <PointSelect {...select} label="Compare from" value={a} onSet={(point) => set([point ?? "base", b])} />
         <span aria-hidden="true">→</span>
-        {choice("Compare to", b, (point) => set([a, point]))}
-        {data === null ? null : <ChangesSummary changes={data} />}
+        <PointSelect {...select} label="Compare to" value={b} onSet={(point) => set([a, point ?? "base"])} />
+        {query.data === null ? null : <ChangesSummary changes={query.data} />}
       </div>
-      {problem === null ? null : <ProblemCard problem={problem} />}
-      {data === null ? (
-        problem === null ? (
-          <Skeleton rows={8} />
-        ) : null
-      ) : (
-        <>
-          <FileChanges
-            points={points}
-            changes={data}
-            file={here.file}
-            onFile={(file) => go({ ...here, tab: "changes", between, file }, "replace")}
-          />
-          <OtherPlanes changes={data} />
-          <PageCommand text={data.command} />
-        </>
-      )}
+      <Loaded query={query} rows={8}>
+        {(changes) => (
+          <>
+            <FileChanges
+              points={points}
+              changes={changes}
+              file={here.file}
+              onFile={(file) => go({ ...here, tab: "changes", between, file }, "replace")}
+            />
+            <OtherPlanes changes={changes} />
+            <PageCommand text={changes.command} />
+          </>
+        )}
+      </Loaded>
     </>
   );
 }
@@ -131,59 +109,56 @@ function ChangesSummary({ changes }: { readonly changes: Changes }): JSX.Element
 }
 
 function OtherPlanes({ changes }: { readonly changes: Changes }): JSX.Element {
+  const { values, conversation, effects } = changes;
+  const plane = (title: string, count: number, open: boolean, children: JSX.Element | null): JSX.Element => (
+    <details open={open}>
+      <summary>
+        {title} <span class="count num">{count}</span>
+      </summary>
+      {children}
+    </details>
+  );
   return (
     <div class="planes">
-      <details open={changes.values.length > 0 && changes.values.length <= 12}>
-        <summary>
-          State <span class="count num">{changes.values.length}</span>
-        </summary>
-        <ValueChanges values={changes.values} />
-      </details>
-      {changes.conversation === null ? null : (
-        <details open>
-          <summary>
-            Conversation <span class="count num">{changes.conversation.messages}</span>
-          </summary>
-          <p>
-            <Text>{changes.conversation.text}</Text>
-          </p>
-        </details>
-      )}
-      {changes.effects.length === 0 ? null : (
-        <details open>
-          <summary>
-            Effects <span class="count num">{changes.effects.length}</span>
-          </summary>
-          <Effects effects={changes.effects} />
-        </details>
-      )}
+      {plane("State", values.length, values.length > 0 && values.length <= 12, <ValueChanges values={values} />)}
+      {conversation === null
+        ? null
+        : plane("Conversation", conversation.messages, true, <Text as="p">{conversation.text}</Text>)}
+      {effects.length === 0 ? null : plane("Effects", effects.length, true, <Effects effects={effects} />)}
     </div>
   );
 }
 
 export function ConversationTab({ row }: { readonly row: RunRow }): JSX.Element {
   const { latest } = row.run;
-  const { data, problem } = useQuery<CheckpointPage>(
+  const query = useQuery<CheckpointPage>(
     latest === null ? null : `/api/runs/${row.key}/checkpoints/${latest.sequence}`,
   );
-  if (problem !== null) return <ProblemCard problem={problem} />;
-  if (latest !== null && data === null) return <Skeleton />;
-  const href = data?.conversation?.href ?? null;
-  if (data?.conversation == null || href === null) return <Empty title="No agent conversation was saved yet." />;
+  const none = <Empty title="No agent conversation was saved yet." />;
+  if (latest === null) return none;
   return (
-    <>
-      <p class="meta">
-        <Text>{`${data.conversation.agent}, session ${data.conversation.session ?? "none"}, as of checkpoint ${latest?.sequence ?? ""}`}</Text>
-      </p>
-      <Transcript href={href} size={data.conversation.bytes} />
-    </>
+    <Loaded query={query}>
+      {({ conversation }) =>
+        conversation === null || conversation.href === null ? (
+          none
+        ) : (
+          <>
+            <Text as="p" class="meta">
+              {`${conversation.agent}, session ${conversation.session ?? "none"}, as of checkpoint ${latest.sequence}`}
+            </Text>
+            <Transcript href={conversation.href} size={conversation.bytes} />
+          </>
+        )
+      }
+    </Loaded>
   );
 }
 
-export function JournalTab({ row }: { readonly row: RunRow }): JSX.Element {
-  const path = `/api/runs/${row.key}/entries`;
-  const { data, problem } = useQuery<EntriesPage>(path, [`run:${row.key}`], (page, event) => {
-    if (event.event !== "entry" || event.data.key !== row.key) return page;
+export function JournalTab({ here }: { readonly here: RunRoute }): JSX.Element {
+  const { run } = here;
+  const path = `/api/runs/${run}/entries`;
+  const query = useQuery<EntriesPage>(path, [`run:${run}`], (page, event) => {
+    if (event.event !== "entry" || event.data.key !== run) return page;
     const newest = Math.max(0, ...page.entries.map(({ entry }) => entry));
     if (event.data.entry <= newest) return page;
     if (event.data.entry > newest + 1) return "again";
@@ -192,113 +167,134 @@ export function JournalTab({ row }: { readonly row: RunRow }): JSX.Element {
   });
   const [older, setOlder] = useState<readonly EntryHeader[]>([]);
   const [from, setFrom] = useState<number | null>(null);
-  const [open, setOpen] = useState<number | null>(null);
   const more = useQuery<EntriesPage>(from === null ? null : `${path}?before=${from}`);
-  if (problem !== null && data === null) return <ProblemCard problem={problem} />;
-  if (data === null) return <Skeleton rows={8} />;
   const fetched = from === null || more.data === null ? [] : more.data.entries;
-  const all = new Map([...older, ...fetched, ...data.entries].map((entry) => [entry.entry, entry]));
-  const entries = [...all.values()].toSorted((a, b) => b.entry - a.entry);
-  const oldest = entries.at(-1)?.entry ?? 1;
+  const toggle = (entry: number): void =>
+    go({ ...runRoute(run, "journal"), entry: entry === here.entry ? null : entry }, "replace");
   return (
-    <>
-      <div class="journal" role="list" aria-label="Entries, newest first">
-        <Chunks items={entries} rowHeight={28}>
-          {(entry) => (
-            <div key={entry.entry} role="listitem" class="entry">
+    <Loaded query={query} rows={8}>
+      {(page) => {
+        const all = new Map([...older, ...fetched, ...page.entries].map((entry) => [entry.entry, entry]));
+        const entries = [...all.values()].toSorted((a, b) => b.entry - a.entry);
+        const oldest = entries.at(-1)?.entry ?? 1;
+        return (
+          <>
+            {here.entry === null || all.has(here.entry) ? null : (
+              <EntryAlone key={here.entry} path={path} entry={here.entry} />
+            )}
+            <div role="list" aria-label="Entries, newest first">
+              <Chunks items={entries} rowHeight={28}>
+                {(entry) => (
+                  <EntryRow
+                    key={entry.entry}
+                    path={path}
+                    entry={entry}
+                    open={entry.entry === here.entry}
+                    onToggle={toggle}
+                  />
+                )}
+              </Chunks>
+            </div>
+            {oldest > 1 ? (
               <button
                 type="button"
-                aria-expanded={open === entry.entry}
-                onClick={() => setOpen(open === entry.entry ? null : entry.entry)}
+                disabled={from !== null && more.data === null}
+                onClick={() => {
+                  setOlder([...older, ...fetched]);
+                  setFrom(oldest);
+                }}
               >
-                <span class="num meta entry-number">{entry.entry}</span>
-                <time class="num meta" dateTime={entry.at}>
-                  {clock(entry.at, true)}
-                </time>
-                <code class="entry-kind">{entry.kind}</code>
-                <span class="entry-text">
-                  <Text>{entry.text}</Text>
-                </span>
+                Show earlier entries
               </button>
-              {open === entry.entry ? <EntryBody path={`${path}/${entry.entry}`} /> : null}
-            </div>
-          )}
-        </Chunks>
-      </div>
-      {oldest > 1 ? (
-        <button
-          type="button"
-          disabled={from !== null && more.data === null}
-          onClick={() => {
-            setOlder([...older, ...fetched]);
-            setFrom(oldest);
-          }}
-        >
-          Show earlier entries
-        </button>
-      ) : null}
-    </>
+            ) : null}
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+/** The entry of the address, which is older than those of the list. */
+function EntryAlone({ path, entry }: { readonly path: string; readonly entry: number }): JSX.Element {
+  const query = useQuery<Entry>(`${path}/${entry}`);
+  return (
+    <section class="card" aria-label={`Entry ${entry}`}>
+      <Loaded query={query} rows={2}>
+        {({ kind, at, text, body }) => (
+          <>
+            <h2>
+              Entry {entry} <Text as="code">{kind}</Text>
+            </h2>
+            <p class="meta num">{moment(at, Date.now())}</p>
+            <Text as="p">{text}</Text>
+            <JsonText value={body} />
+          </>
+        )}
+      </Loaded>
+    </section>
+  );
+}
+
+function EntryRow(props: {
+  readonly path: string;
+  readonly entry: EntryHeader;
+  readonly open: boolean;
+  readonly onToggle: (entry: number) => void;
+}): JSX.Element {
+  const { entry, kind, at, text } = props.entry;
+  const [box, setBox] = useState<HTMLElement | null>(null);
+  useEffect(() => {
+    if (props.open) box?.scrollIntoView({ block: "nearest" });
+  }, [box]);
+  return (
+    <div role="listitem" class="entry" ref={setBox}>
+      <button type="button" class="row-button" aria-expanded={props.open} onClick={() => props.onToggle(entry)}>
+        <span class="num meta entry-number">{entry}</span>
+        <time class="num meta" dateTime={at}>
+          {clock(at, true)}
+        </time>
+        <code class="score">{kind}</code>
+        <Text class="entry-text">{text}</Text>
+      </button>
+      {props.open ? <EntryBody path={`${props.path}/${entry}`} /> : null}
+    </div>
   );
 }
 
 function EntryBody({ path }: { readonly path: string }): JSX.Element {
-  const { data, problem } = useQuery<Entry>(path);
-  if (problem !== null) return <ProblemCard problem={problem} />;
-  if (data === null) return <Skeleton rows={2} />;
-  return <JsonText value={data.body} />;
-}
-
-export function JsonText({ value }: { readonly value: Json }): JSX.Element {
-  const text = JSON.stringify(value, null, 2);
-  const shown = text.length > 100_000 ? `${text.slice(0, 100_000)}\n… ${text.length - 100_000} more characters` : text;
+  const query = useQuery<Entry>(path);
   return (
-    <pre class="json" role="region" aria-label="Content" tabIndex={0}>
-      <Text>{shown}</Text>
-    </pre>
+    <Loaded query={query} rows={2}>
+      {({ body }) => <JsonText value={body} />}
+    </Loaded>
   );
 }
 
 export function EffectsTab({ run }: { readonly run: string }): JSX.Element {
-  const { data, problem } = useQuery<readonly EffectRow[]>(`/api/runs/${run}/effects`, ["runs"], (rows, event) =>
+  const query = useQuery<readonly EffectRow[]>(`/api/runs/${run}/effects`, ["runs"], (rows, event) =>
     event.event === "run" && event.data.key === run ? "again" : rows,
   );
-  if (data === null) return problem === null ? <Skeleton /> : <ProblemCard problem={problem} />;
-  return <Effects effects={data} />;
+  return <Loaded query={query}>{(effects) => <Effects effects={effects} />}</Loaded>;
 }
 
 export function ChecksTab({ row }: { readonly row: RunRow }): JSX.Element {
-  if (row.checks.length === 0 && row.scores.length === 0) return <Empty title="Nothing was checked yet." />;
+  const { checks, scores } = row;
+  if (checks.length === 0 && scores.length === 0) return <Empty title="Nothing was checked yet." />;
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th scope="col">Check</th>
-          <th scope="col">Results, oldest first</th>
-          <th scope="col">Now</th>
-        </tr>
-      </thead>
-      <tbody>
-        {row.checks.map(({ name, trail }) => (
-          <tr key={name}>
-            <th scope="row">
-              <Text>{name}</Text>
-            </th>
-            <td>
-              <Trail trail={trail} />
-              <SameFailure trail={trail} />
-            </td>
-            <td>{trail.at(-1) === true ? "passes" : "fails"}</td>
-          </tr>
-        ))}
-        {row.scores.length === 0 ? null : (
-          <tr>
-            <th scope="row">score</th>
-            <td class="num">{row.scores.join(" · ")}</td>
-            <td class="num">best {Math.max(...row.scores)}</td>
-          </tr>
-        )}
-      </tbody>
-    </table>
+    <Table
+      head={["Check", "Results, oldest first", "Now"]}
+      rows={[
+        ...checks.map(({ name, trail }) => [
+          <Text>{name}</Text>,
+          <>
+            <Trail trail={trail} />
+            <SameFailure trail={trail} />
+          </>,
+          trail.at(-1) === true ? "passes" : "fails",
+        ]),
+        ...(scores.length === 0 ? [] : [["score", scores.join(" · "), `best ${Math.max(...scores)}`]]),
+      ]}
+    />
   );
 }
 
@@ -308,51 +304,18 @@ function SameFailure({ trail }: { readonly trail: readonly boolean[] }): JSX.Ele
 }
 
 export function CostTab(props: { readonly row: RunRow; readonly timeline: Timeline | null }): JSX.Element {
-  const { row, timeline } = props;
-  const stages = timeline === null ? [] : costByStage(timeline.spans, Date.parse(timeline.to));
-  const spent = row.budget?.spent;
-  const hours = (spent?.milliseconds ?? 0) / 3_600_000;
+  const { budget } = props.row;
+  const hours = (budget?.spent.milliseconds ?? 0) / 3_600_000;
   return (
     <>
-      {row.budget === null ? null : <Gauges budget={row.budget} />}
-      {spent?.microUsd == null || hours < 0.02 ? null : (
-        <p class="meta">{money(spent.microUsd / hours)} in an hour of work</p>
+      {budget === null ? null : <Gauges budget={budget} />}
+      {budget?.spent.microUsd == null || hours < 0.02 ? null : (
+        <p class="meta">{money(budget.spent.microUsd / hours)} in an hour of work</p>
       )}
-      {stages.length === 0 ? (
+      {props.timeline === null || props.timeline.spans.length === 0 ? (
         <Empty title="Nothing was spent yet." />
       ) : (
-        <table class="table">
-          <thead>
-            <tr>
-              <th scope="col">Stage</th>
-              <th scope="col" class="right">
-                Times
-              </th>
-              <th scope="col" class="right">
-                Cost
-              </th>
-              <th scope="col" class="right">
-                Tokens
-              </th>
-              <th scope="col" class="right">
-                Time
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {stages.map(({ name, times, microUsd, tokens, milliseconds }) => (
-              <tr key={name}>
-                <th scope="row">
-                  <Text>{name}</Text>
-                </th>
-                <td class="right num">{times}</td>
-                <td class="right num">{microUsd === null ? "–" : money(microUsd)}</td>
-                <td class="right num">{tokens === null ? "–" : short(tokens)}</td>
-                <td class="right num">{duration(milliseconds)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <CostTable timeline={props.timeline} end={Date.parse(props.timeline.to)} />
       )}
     </>
   );
@@ -394,18 +357,12 @@ export function GraphTab({ graph }: { readonly graph: Json | null }): JSX.Elemen
               const tone = NODE_TONES[node.state] ?? "queued";
               return [
                 <li key={id} class={`node tone-${tone} ${node.critical ? "node-critical" : ""}`}>
-                  <span class="node-head">
-                    <b>
-                      <Text>{node.id}</Text>
-                    </b>
+                  <span class="apart">
+                    <Text as="b">{node.id}</Text>
                     <span class="node-state">{node.state}</span>
                   </span>
                   <Text>{node.action}</Text>
-                  {node.waitsFor.length === 0 ? null : (
-                    <span class="meta">
-                      after <Text>{node.waitsFor.join(", ")}</Text>
-                    </span>
-                  )}
+                  <Text class="meta">{node.waitsFor.length === 0 ? null : `after ${node.waitsFor.join(", ")}`}</Text>
                   {node.reason === null ? null : (
                     <span class="meta">
                       <Icon name="warning" /> <Text>{node.reason}</Text>

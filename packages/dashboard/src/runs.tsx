@@ -1,6 +1,6 @@
 // The page of all runs, in groups by who must act.
 import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Boot, type RunRow, type RunsPage } from "./api.ts";
 import { useKeys } from "./keys.tsx";
 import { useQuery } from "./live.ts";
@@ -21,18 +21,27 @@ import {
   go,
 } from "./parts.tsx";
 import { type Filter, NO_FILTER, runRoute } from "./router.ts";
-import { GROUPS, followRuns, isFiltered, runsPath, whereOf } from "./rows.ts";
+import { GROUPS, followRuns, holdRows, isFiltered, runsPath, whereOf } from "./rows.ts";
 import { marked, useNow, useStore } from "./store.ts";
-import { amount, duration, money, moment } from "./words.ts";
+import { amount, duration, money, moment, plural } from "./words.ts";
 
 const STATUSES = ["running", "queued", "waiting", "paused", "crashed", "saved", "done", "failed", "aborted"];
 
 export function RunsPageView({ filter, boot }: { readonly filter: Filter; readonly boot: Boot | null }): JSX.Element {
   const { data, problem } = useQuery<RunsPage>(runsPath(filter), ["runs"], followRuns);
+  const list = useRef<HTMLDivElement>(null);
+  const [shown, setShown] = useState<{ readonly filter: Filter; readonly page: RunsPage } | null>(null);
   // While another filter is fetched, the rows of the last one stay.
-  const last = useRef<RunsPage | null>(null);
-  last.current = data ?? last.current;
-  const page = last.current;
+  const held = data === null || shown?.filter !== filter ? null : holdRows(shown.page, data);
+  const busy = (): boolean => list.current?.matches(":hover, :focus-within") ?? false;
+  const showNew = (): void => {
+    if (data !== null) setShown({ filter, page: data });
+  };
+  useEffect(() => {
+    if (data !== null && (held === null || !busy())) showNew();
+  }, [data, filter]);
+  const page = held?.page ?? shown?.page ?? data;
+  const waiting = held?.waiting ?? 0;
   useRowKeys();
   const { repo, q } = filter;
   const command = ["holdfast list", repo === "" ? "--all-repositories" : "", q === "" ? "" : `| grep ${q}`];
@@ -43,7 +52,18 @@ export function RunsPageView({ filter, boot }: { readonly filter: Filter; readon
         <Filters filter={filter} boot={boot} page={page} />
       </div>
       {problem === null ? null : <ProblemCard problem={problem} />}
-      {page === null ? <Skeleton rows={8} /> : <Rows page={page} filter={filter} boot={boot} />}
+      <div
+        ref={list}
+        onPointerLeave={() => busy() || showNew()}
+        onFocusOut={() => setTimeout(() => busy() || showNew())}
+      >
+        {waiting === 0 ? null : (
+          <button type="button" class="floating new-rows" onClick={showNew}>
+            {waiting} new ↑
+          </button>
+        )}
+        {page === null ? <Skeleton rows={8} /> : <Rows page={page} filter={filter} boot={boot} />}
+      </div>
       <MarkedBar />
       <PageCommand text={command.filter((part) => part !== "").join(" ")} />
     </>
@@ -76,7 +96,7 @@ function Filters(props: {
     </select>
   );
   return (
-    <search class="filters">
+    <search class="flex filters">
       <input
         ref={search}
         type="search"
@@ -106,9 +126,7 @@ function Rows(props: { readonly page: RunsPage; readonly filter: Filter; readonl
           <h2>
             <Repository name={repository} />
           </h2>
-          <p>
-            <Text>{problem.message}</Text>
-          </p>
+          <Text as="p">{problem.message}</Text>
           {problem.command === null ? null : <Command text={problem.command} />}
         </section>
       ))}
@@ -190,19 +208,13 @@ function Row({ row, many }: { readonly row: RunRow; readonly many: boolean }): J
         <A to={runRoute(row.key)} class="row-link">
           <Text>{row.title}</Text>
         </A>
-        <span class="meta row-sub">
+        <span class="meta flex row-sub">
           {many ? <Repository name={row.repository} /> : null}
-          <span class="mono">
-            <Text>{row.run.id}</Text>
-          </span>
+          <Text class="mono">{row.run.id}</Text>
         </span>
       </span>
       <span class="row-now">
-        {reason === null ? null : (
-          <span class="row-reason">
-            <Text>{reason}</Text>
-          </span>
-        )}
+        <Text class="row-reason">{reason}</Text>
         <span class={reason === null ? "" : "meta"}>
           <Doing row={row} />
         </span>
@@ -257,9 +269,7 @@ function Doing({ row }: { readonly row: RunRow }): JSX.Element {
   return (
     <span class="num">
       <Text>{parts.join(" · ")}</Text>
-      {row.crashes > 0 ? (
-        <span class="meta"> · survived {row.crashes === 1 ? "1 crash" : `${row.crashes} crashes`}</span>
-      ) : null}
+      {row.crashes > 0 ? <span class="meta"> · survived {plural(row.crashes, "crash", "crashes")}</span> : null}
     </span>
   );
 }
@@ -273,8 +283,8 @@ function MarkedBar(): JSX.Element | null {
   const keys = useStore(marked);
   if (keys.length === 0) return null;
   return (
-    <div class="marked-bar">
-      <span>{keys.length === 1 ? "1 run selected" : `${keys.length} runs selected`}</span>
+    <div class="floating">
+      <span>{plural(keys.length, "run")} selected</span>
       <button
         type="button"
         class="primary"

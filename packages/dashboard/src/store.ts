@@ -60,6 +60,8 @@ function read(key: string): string | null {
 export const theme = createSetting("theme", "auto");
 /** `on` or `off`: shortcuts of one key. */
 export const singleKeys = createSetting("single-keys", "on");
+/** `unified` or `split`: how diffs look where there is room. */
+export const diffLook = createSetting("diff", "unified");
 /** The runs that the user put off, with the time of the status that they had then. JSON. */
 export const later = createSetting("later", "{}");
 /** Addresses that the user marked for a comparison. */

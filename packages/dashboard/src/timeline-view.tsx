@@ -1,15 +1,29 @@
 // The timeline of a run. One list in the document: bars on a folded axis where there is room, a story in sentences on a phone and for a screen
 // reader.
-import type { JSX, TargetedKeyboardEvent, TargetedPointerEvent } from "preact";
+import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { Mark, Span, Timeline } from "./api.ts";
 import { useKeys } from "./keys.tsx";
-import { A, Icon, type IconName, Text } from "./parts.tsx";
+import { A, Icon, type IconName, Text, stepOf } from "./parts.tsx";
 import { checkpointRoute } from "./router.ts";
 import { useNow } from "./store.ts";
-import { type Axis, type Lane, axisOf, curvePoints, labelled, lanesOf, storyOf, workEnd } from "./timeline.ts";
-import { type Tone, amount, clock, duration, money, short } from "./words.ts";
+import {
+  type Axis,
+  type Lane,
+  type View,
+  WHOLE,
+  axisOf,
+  curvePoints,
+  labelled,
+  lanesOf,
+  leftByRestores,
+  storyOf,
+  workEnd,
+  zoom,
+  zoomAxis,
+} from "./timeline.ts";
+import { type Tone, amount, clock, duration, money, short, stageWord } from "./words.ts";
 
 const TONES: Readonly<Record<Span["result"], Tone>> = {
   done: "done",
@@ -29,12 +43,6 @@ const MARK_ICONS: Readonly<Record<Mark["kind"] | "stage" | "wait", IconName>> = 
   stage: "done",
   wait: "waiting",
 };
-const RESULT_ICONS: Readonly<Record<Span["result"], IconName>> = {
-  done: "done",
-  failed: "failed",
-  interrupted: "crashed",
-  open: "running",
-};
 
 interface Props {
   readonly run: string;
@@ -43,6 +51,8 @@ interface Props {
   readonly live: boolean;
   /** A phone leaves the story out: the user came for a tab. */
   readonly brief: boolean;
+  /** The checkpoint that the keys chose. */
+  readonly selected: number | null;
   /** The two checkpoints of the handles; null: there are fewer than two. */
   readonly handles: readonly [number, number] | null;
   readonly onHandles: (handles: readonly [number, number]) => void;
@@ -52,12 +62,30 @@ export function TimelineView(props: Props): JSX.Element {
   const { timeline, run, live } = props;
   const now = useNow(live ? 1000 : 60_000);
   const end = live ? now : workEnd(timeline);
-  const axis = useMemo(() => axisOf(live ? timeline : { ...timeline, to: timeline.from }, end), [timeline, end]);
+  const whole = useMemo(() => axisOf(live ? timeline : { ...timeline, to: timeline.from }, end), [timeline, end]);
+  const [view, setView] = useState<View>(WHOLE);
+  const axis = useMemo(() => zoomAxis(whole, view), [whole, view]);
+  const left = useMemo(() => leftByRestores(timeline.marks), [timeline]);
+  const box = useRef<HTMLDivElement>(null);
+  /** Where the pointer is, from 0 to 1. */
+  const pointer = useRef(0.5);
+  const follow = ({ clientX }: MouseEvent): void => {
+    const plot = box.current?.querySelector(".gaps")?.getBoundingClientRect();
+    if (plot !== undefined) pointer.current = Math.min(1, Math.max(0, (clientX - plot.left) / plot.width));
+  };
+  const zoomBy = (factor: number): void => setView((before) => zoom(before, factor, pointer.current));
   const lanes = useMemo(() => lanesOf(timeline.spans), [timeline]);
   const story = useMemo(() => storyOf(timeline), [timeline]);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
-  useKeys({ e: () => setOpen(new Set(lanes.map(({ id }) => id))), w: () => setOpen(new Set()) });
+  useKeys({
+    e: () => setOpen(new Set(lanes.map(({ id }) => id))),
+    w: () => setOpen(new Set()),
+    "+": () => zoomBy(0.5),
+    "=": () => zoomBy(0.5),
+    "-": () => zoomBy(2),
+    "0": () => setView(WHOLE),
+  });
   const laneOf = new Map(lanes.map((lane) => [lane.spans[0]?.id ?? "", lane]));
   const crashes = timeline.marks.filter(({ kind }) => kind === "crash");
   const toggle = (id: string): void => {
@@ -68,7 +96,17 @@ export function TimelineView(props: Props): JSX.Element {
   const most = 200;
   const shown = all ? story : story.slice(-most);
   return (
-    <section class={props.brief ? "timeline timeline-brief" : "timeline"} aria-label="Timeline">
+    <section
+      ref={box}
+      class={`timeline ${props.brief ? "timeline-brief" : ""} ${view === WHOLE ? "" : "zoomed"}`}
+      aria-label="Timeline"
+      onPointerMove={follow}
+      onWheel={(event) => {
+        if (!event.ctrlKey) return;
+        event.preventDefault();
+        zoomBy(event.deltaY > 0 ? 1.25 : 0.8);
+      }}
+    >
       <div class="axis" aria-hidden="true">
         <svg class="plot">
           {axis.ticks.map(({ x, text }) => (
@@ -110,8 +148,7 @@ export function TimelineView(props: Props): JSX.Element {
             const early = index < story.length - shown.length;
             if (lane === undefined && early) return null;
             const tone = item.result === null ? "" : `tone-${TONES[item.result]}`;
-            const icon =
-              item.result !== null && item.kind === "stage" ? RESULT_ICONS[item.result] : MARK_ICONS[item.kind];
+            const icon = item.result !== null && item.kind === "stage" ? TONES[item.result] : MARK_ICONS[item.kind];
             return (
               <li key={item.key} class={lane === undefined ? "point" : "lane"} data-kind={item.kind}>
                 {lane === undefined ? null : (
@@ -147,30 +184,38 @@ export function TimelineView(props: Props): JSX.Element {
             );
           })}
         </ol>
-        <Curve
-          title="score"
-          axis={axis}
-          points={timeline.curves.scores.map(({ at, score }) => ({ at, value: score }))}
-          word={String}
-        />
-        <Curve
-          title="cost"
-          axis={axis}
-          points={timeline.curves.spent.flatMap(({ at, microUsd }) =>
-            microUsd === null ? [] : [{ at, value: microUsd }],
-          )}
-          word={money}
-        />
-        <Curve
-          title="tokens"
-          axis={axis}
-          points={timeline.curves.spent.flatMap(({ at, tokens }) => (tokens === null ? [] : [{ at, value: tokens }]))}
-          word={short}
-        />
+        <div class="left-box" aria-hidden="true">
+          {left.map(({ from, to }) => (
+            <span
+              key={from + to}
+              class="left"
+              style={{ left: `${axis.x(from)}%`, width: `${axis.x(to) - axis.x(from)}%` }}
+            />
+          ))}
+        </div>
+        {curves(timeline).map((curve) => (
+          <Curve key={curve.title} axis={axis} {...curve} />
+        ))}
         <Checkpoints {...props} axis={axis} />
       </div>
     </section>
   );
+}
+
+interface CurveProps {
+  readonly title: string;
+  readonly points: readonly { readonly at: string; readonly value: number }[];
+  readonly word: (value: number) => string;
+}
+
+function curves({ curves: { scores, spent } }: Timeline): readonly CurveProps[] {
+  const of = (key: "microUsd" | "tokens"): CurveProps["points"] =>
+    spent.flatMap((one) => (one[key] === null ? [] : [{ at: one.at, value: one[key] }]));
+  return [
+    { title: "score", points: scores.map(({ at, score }) => ({ at, value: score })), word: String },
+    { title: "cost", points: of("microUsd"), word: money },
+    { title: "tokens", points: of("tokens"), word: short },
+  ];
 }
 
 /** The text of a gap in short lines: its band is narrow. */
@@ -299,12 +344,7 @@ function Bar(props: {
   );
 }
 
-function Curve(props: {
-  readonly title: string;
-  readonly axis: Axis;
-  readonly points: readonly { readonly at: string; readonly value: number }[];
-  readonly word: (value: number) => string;
-}): JSX.Element | null {
+function Curve(props: CurveProps & { readonly axis: Axis }): JSX.Element | null {
   const { title, axis, points, word } = props;
   const last = points.at(-1);
   if (last === undefined || points.every(({ value }) => value === 0)) return null;
@@ -327,10 +367,11 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
   const lane = useRef<HTMLDivElement>(null);
   const places = checkpoints.map(({ createdAt }) => axis.x(createdAt));
   const named = labelled(places, 2.4);
+  const outside = (x: number): boolean => x < -0.01 || x > 100.01;
   const [a, b] = handles ?? [null, null];
   if (checkpoints.length === 0) return null;
   const indexOf = (sequence: number | null): number => checkpoints.findIndex((one) => one.sequence === sequence);
-  const nearest = (event: TargetedPointerEvent<HTMLElement>): number | null => {
+  const nearest = (event: PointerEvent): number | null => {
     const box = lane.current?.getBoundingClientRect();
     if (box === undefined) return null;
     const x = ((event.clientX - box.left) / box.width) * 100;
@@ -344,21 +385,17 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
     if (handles === null || sequence === null || handles[which] === sequence) return;
     onHandles(which === 0 ? [sequence, handles[1]] : [handles[0], sequence]);
   };
-  const handle = (which: 0 | 1, sequence: number): JSX.Element => {
+  const handle = (which: 0 | 1, sequence: number): JSX.Element | null => {
     const at = indexOf(sequence);
     const checkpoint = checkpoints[at];
-    const onKey = (event: TargetedKeyboardEvent<HTMLElement>): void => {
-      const by: Readonly<Record<string, number>> = {
-        ArrowLeft: at - 1,
-        ArrowRight: at + 1,
-        Home: 0,
-        End: checkpoints.length - 1,
-      };
-      const to = by[event.key];
-      if (to === undefined) return;
+    const onKey = (event: KeyboardEvent): void => {
+      const to = stepOf(event.key, at, checkpoints.length);
+      if (to === null) return;
       event.preventDefault();
+      event.stopPropagation();
       move(which, checkpoints[Math.min(checkpoints.length - 1, Math.max(0, to))]?.sequence ?? null);
     };
+    if (outside(places[at] ?? 0)) return null;
     return (
       <span
         class={which === 0 ? "handle handle-a" : "handle"}
@@ -371,7 +408,7 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
         aria-valuetext={
           checkpoint === undefined
             ? String(sequence)
-            : `checkpoint ${sequence}, ${checkpoint.stage} ${checkpoint.iteration}`
+            : `checkpoint ${sequence}, ${stageWord(checkpoint.stage, checkpoint.iteration)}`
         }
         style={{ left: `${places[at] ?? 0}%` }}
         onKeyDown={onKey}
@@ -384,7 +421,8 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
       </span>
     );
   };
-  const [x0, x1] = [places[indexOf(a)] ?? 0, places[indexOf(b)] ?? 0];
+  const inside = (x: number | undefined): number => Math.min(100, Math.max(0, x ?? 0));
+  const [x0, x1] = [inside(places[indexOf(a)]), inside(places[indexOf(b)])];
   return (
     <div class="checkpoints">
       <span class="curve-name">checkpoints</span>
@@ -396,12 +434,12 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
           )}
         </svg>
         {checkpoints.map(({ sequence, tags, stage, iteration }, index) =>
-          named.has(index) ? (
+          named.has(index) && !outside(places[index] ?? 0) ? (
             <span key={sequence} class="stop" style={{ left: `${places[index] ?? 0}%` }}>
               <A
                 to={checkpointRoute(run, sequence)}
-                title={`checkpoint ${sequence}: ${stage} ${iteration}`}
-                class={tags.length > 0 ? "dot dot-tagged num" : "dot num"}
+                title={`checkpoint ${sequence}: ${stageWord(stage, iteration)}`}
+                class={`dot num ${tags.length > 0 ? "dot-tagged" : ""} ${sequence === props.selected ? "dot-selected" : ""}`}
               >
                 <span class="sr-only">checkpoint </span>
                 {sequence}

@@ -1,7 +1,18 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Mark, Span } from "./api.ts";
-import { axisOf, costByStage, curvePoints, labelled, lanesOf, storyOf } from "./timeline.ts";
+import {
+  WHOLE,
+  axisOf,
+  costByStage,
+  curvePoints,
+  labelled,
+  lanesOf,
+  leftByRestores,
+  storyOf,
+  zoom,
+  zoomAxis,
+} from "./timeline.ts";
 
 const at = (seconds: number): string => new Date(Date.UTC(2026, 10, 18) + seconds * 1000).toISOString();
 const time = (seconds: number): number => Date.parse(at(seconds));
@@ -119,5 +130,46 @@ test("costs are summed by stage, and an unknown price stays unknown", () => {
   ).toEqual([
     { name: "impl", times: 2, microUsd: 20, tokens: null, milliseconds: 20_000 },
     { name: "review", times: 1, microUsd: 10, tokens: null, milliseconds: 10_000 },
+  ]);
+});
+
+test("zooming keeps what is under the pointer in its place, and ends at the whole axis", () => {
+  const axis = axisOf({ from: at(0), to: at(100), gaps: [] }, time(100));
+  const view = zoom(WHOLE, 0.5, 0.25);
+  expect(view).toEqual({ from: 12.5, to: 62.5 });
+  const near = zoomAxis(axis, view);
+  expect(near.x(at(25))).toBe(25);
+  expect(near.x(at(0))).toBe(-25);
+  expect(near.ticks.every(({ x }) => x >= 0 && x <= 100)).toBe(true);
+  expect(zoom(view, 2, 0.9)).toEqual(WHOLE);
+  expect(zoomAxis(axis, WHOLE)).toBe(axis);
+});
+
+test("any number of zooms stays on the axis", () => {
+  const step = fc.tuple(fc.double({ min: 0.1, max: 8, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }));
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+      const { from, to } = steps.reduce((view, [factor, place]) => zoom(view, factor, place), WHOLE);
+      expect(from).toBeGreaterThanOrEqual(0);
+      expect(to).toBeLessThanOrEqual(100 + 1e-9);
+      expect(to - from).toBeGreaterThanOrEqual(1 - 1e-9);
+    }),
+  );
+});
+
+test("a restore leaves the time since its checkpoint, and its undo brings that time back", () => {
+  const mark = (entry: number, kind: Mark["kind"], sequence: number): Mark => ({
+    kind,
+    at: at(entry),
+    entry,
+    sequence,
+    text: "",
+  });
+  const before = [mark(1, "checkpoint", 1), mark(2, "checkpoint", 2), mark(3, "checkpoint", 3)];
+  const restored = [...before, mark(4, "restore", 1)];
+  expect(leftByRestores(before)).toEqual([]);
+  expect(leftByRestores(restored)).toEqual([{ from: at(1), to: at(4) }]);
+  expect(leftByRestores([...restored, mark(5, "checkpoint", 4), mark(6, "restore", 3)])).toEqual([
+    { from: at(3), to: at(6) },
   ]);
 });

@@ -1,6 +1,6 @@
 // Where things are on the timeline: an axis that folds idle time, lanes of spans, and the story in sentences. Pure.
 import type { Mark, Span, Timeline } from "./api.ts";
-import { clock, duration } from "./words.ts";
+import { clock, duration, stageWord } from "./words.ts";
 
 interface Segment {
   readonly kind: "work" | "gap";
@@ -53,6 +53,51 @@ export function axisOf(timeline: Pick<Timeline, "from" | "to" | "gaps">, end: nu
   return { segments, ticks: ticksOf(segments, shown), x: place };
 }
 
+/** The part of the axis that is shown, from 0 to 100. */
+export interface View {
+  readonly from: number;
+  readonly to: number;
+}
+export const WHOLE: View = { from: 0, to: 100 };
+/** The narrowest part. */
+const NARROWEST = 1;
+
+/** Another part of the axis: `factor` times as wide, with `at` (from 0 to 1) in the same place. */
+export function zoom({ from, to }: View, factor: number, at: number): View {
+  const width = Math.min(100, Math.max(NARROWEST, (to - from) * factor));
+  const start = Math.min(100 - width, Math.max(0, from + (to - from - width) * at));
+  return { from: start, to: start + width };
+}
+
+/** The axis with a part of it spread over the whole width. */
+export function zoomAxis(axis: Axis, { from, to }: View): Axis {
+  if (from === 0 && to === 100) return axis;
+  const place = (x: number): number => ((x - from) / (to - from)) * 100;
+  const segments = axis.segments
+    .filter(({ x0, x1 }) => x1 > from && x0 < to)
+    .map((segment) => ({ ...segment, x0: place(segment.x0), x1: place(segment.x1) }));
+  const shown = segments
+    .filter(({ kind }) => kind === "work")
+    .reduce((sum, { from: start, to: end, x0, x1 }) => {
+      const visible = Math.min(100, x1) - Math.max(0, x0);
+      return sum + ((end - start) * visible) / Math.max(x1 - x0, 1e-9);
+    }, 0);
+  return { segments, ticks: ticksOf(segments, shown), x: (at) => place(axis.x(at)) };
+}
+
+/** Time that restores left, as it counts after all of them: a restore of a state saved before a restore brings the time back. */
+export function leftByRestores(marks: readonly Mark[]): readonly { readonly from: string; readonly to: string }[] {
+  let left: readonly { readonly from: string; readonly to: string }[] = [];
+  const saved = new Map<number, { readonly at: string; readonly left: typeof left }>();
+  for (const { kind, at, sequence } of marks.toSorted((a, b) => a.entry - b.entry)) {
+    if (sequence === null) continue;
+    if (kind === "checkpoint") saved.set(sequence, { at, left });
+    const target = kind === "restore" ? saved.get(sequence) : undefined;
+    if (target !== undefined) left = [...target.left, { from: target.at, to: at }];
+  }
+  return left;
+}
+
 function placeOn(segments: readonly Segment[], moment: string | number): number {
   const time = typeof moment === "number" ? moment : Date.parse(moment);
   const segment = segments.find((one) => time <= one.to) ?? segments.at(-1);
@@ -97,8 +142,8 @@ function ticksOf(segments: readonly Segment[], shown: number): Axis["ticks"] {
   for (const segment of segments.filter(({ kind }) => kind === "work")) {
     for (let at = Math.ceil(segment.from / step) * step; at <= segment.to; at += step) {
       const x = placeOn([segment], at);
-      const before = ticks.at(-1)?.x ?? -LEAST_DISTANCE;
-      if (x - before < LEAST_DISTANCE || x > 97) continue;
+      const before = ticks.at(-1)?.x ?? Number.NEGATIVE_INFINITY;
+      if (x - before < LEAST_DISTANCE || x < 0 || x > 97) continue;
       ticks.push({ x, text: clock(new Date(at).toISOString(), step < 60 * SECOND) });
     }
   }
@@ -140,7 +185,7 @@ export function lanesOf(spans: readonly Span[]): readonly Lane[] {
 }
 
 function titleOf({ name, iteration }: Span): string {
-  return iteration > 0 ? `${name} #${iteration}` : name;
+  return stageWord(name, iteration);
 }
 
 const ROOTS = new WeakMap<readonly Span[], ReadonlyMap<string, Span>>();

@@ -66,6 +66,11 @@ export function moment(at: string, now: number): string {
   return `${day} ${clock(at)}`;
 }
 
+/** `impl #2`, or the stage alone. */
+export function stageWord(stage: string, iteration: number): string {
+  return iteration > 0 ? `${stage} #${iteration}` : stage;
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }

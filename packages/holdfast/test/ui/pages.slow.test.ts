@@ -111,11 +111,17 @@ describe.skipIf(noBrowser !== null)(`the page${noBrowser === null ? "" : ` (${no
 
     await page.keyboard.press("Escape");
     await page.waitForSelector(".undo-strip");
+    // What the restore left is dimmed.
+    await page.waitForSelector(".left");
     await page.keyboard.press("u");
     await page.waitForSelector("dialog .plan-lines");
     await page.keyboard.press("Control+Enter");
     await page.waitForSelector("dialog", { state: "detached", timeout: 60_000 });
     expect(await answer()).toBe("42\n");
+    await page.keyboard.press("+");
+    await page.waitForSelector(".timeline.zoomed");
+    await page.keyboard.press("0");
+    await page.waitForSelector(".timeline:not(.zoomed)");
     expect(surprises).toEqual([]);
     await context.close();
   });
@@ -130,13 +136,14 @@ describe.skipIf(noBrowser !== null)(`the page${noBrowser === null ? "" : ` (${no
       "/r/shop/issue-1/@1..2",
       "/r/shop/issue-1/conversation",
       "/r/shop/issue-1/journal",
+      "/r/shop/issue-1/entry/1",
       "/r/shop/issue-1/effects",
       "/r/shop/issue-1/checks",
       "/r/shop/issue-1/cost",
       "/r/shop/issue-1/@2",
       "/r/shop/issue-1/@2?plane=state",
       "/r/shop/issue-1/@2?plane=conversation",
-      "/compare?r=shop%2Fissue-1&r=shop%2Fother-way",
+      "/compare?a=shop/issue-1&b=shop/other-way",
       "/r/shop/issue-1/report",
       "/r/shop/no-such-run",
       "/no/such/page",
