@@ -79,6 +79,12 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     if (params.consent !== "reads") await consent.require({ uses: USES_OF[params.consent] });
     return await consent.settings();
   };
+  const register = async (opened: Holdfast): Promise<void> => {
+    if (PRETENDED.has(opened)) return;
+    const { store, workspaces } = opened;
+    const root = (): Promise<string> => mainWorktreeRoot(workspaces, cwd);
+    await registerRepository(env, { id: store.id, store: store.location, root }, Date.now());
+  };
   const shell: Shell = {
     env,
     cwd,
@@ -95,7 +101,11 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
       holdfast ??= (async () => {
         const settings = await read();
         await consent.warnOfStore();
-        return await openStore({ cwd, create, pretend, readOnly: !writes, settings, refuseCall: consent.refuseCall });
+        const readOnly = !writes;
+        const opened = await openStore({ cwd, create, pretend, readOnly, settings, refuseCall: consent.refuseCall });
+        // The first run of a repository takes long, and is listed while it runs.
+        if (create && writes) await register(opened);
+        return opened;
       })();
       return holdfast;
     },
@@ -179,11 +189,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     async close() {
       const ended = await work.settle();
       const opened = await holdfast?.catch(() => undefined);
-      if (opened !== undefined && opensForWriting && !PRETENDED.has(opened)) {
-        const { store, workspaces } = opened;
-        const root = (): Promise<string> => mainWorktreeRoot(workspaces, cwd);
-        await registerRepository(env, { id: store.id, store: store.location, root }, Date.now());
-      }
+      if (opened !== undefined && opensForWriting) await register(opened);
       await opened?.close();
       return ended;
     },

@@ -1,6 +1,9 @@
 import type { Action } from "@holdfast/dashboard/api";
 import type { RunStatus } from "@holdfast/core/status";
 import { expect, test } from "vitest";
+import { loadCommand } from "../cli/command-table.ts";
+import type { CommandSpec } from "../cli/command.ts";
+import { parseArguments, splitCommand } from "../cli/parse-arguments.ts";
 import {
   allowedActions,
   checkpointActions,
@@ -13,7 +16,7 @@ import {
 
 const run = "shop/issue-42";
 
-test.each<[Action, string, string | null]>([
+const TABLE: readonly (readonly [Action, string, string | null])[] = [
   [
     { kind: "answer", run, question: "q", answer: "yes please", note: null, resume: true },
     "holdfast approve issue-42 'yes please' && holdfast resume issue-42 --detach",
@@ -73,13 +76,46 @@ test.each<[Action, string, string | null]>([
     "holdfast cherry-pick other@7 ./-x src --into issue-42",
     "holdfast cherry-pick other@7 ./-x src --into issue-42 --dry-run",
   ],
-])("%j is one command of the CLI", (action, command, dryRun) => {
-  expect(commandText(commandsOf(action))).toBe(command);
-  const dry = dryRunOf(action);
+];
+
+test.each(TABLE)("%j is one command of the CLI", (action, command, dryRun) => {
+  expect(commandText(commandsOf(action, "impl"))).toBe(command);
+  const dry = dryRunOf(action, "impl");
   expect(dry === null ? null : commandText([dry])).toBe(dryRun);
   // What a page sends back is what it got.
   expect(parseAction(JSON.parse(JSON.stringify(action)))).toEqual(action);
 });
+
+const LIMITS = ["microUsd", "tokens", "milliseconds", "iterations"] as const;
+
+test.each(["impl", "crunch", "ralph", "manual"])(
+  "every action on a run of %s is a command line that parses",
+  async (workflow) => {
+    const raises = LIMITS.map((limit): Action => ({ kind: "raise", run, limit, to: 5_000_000 }));
+    for (const action of [...TABLE.map(([one]) => one), ...raises]) {
+      const isIterations = action.kind === "raise" && action.limit === "iterations";
+      if (isIterations && workflow !== "impl" && workflow !== "ralph") {
+        expect(() => commandsOf(action, workflow)).toThrow(/no limit of iterations/);
+        continue;
+      }
+      const dry = dryRunOf(action, workflow);
+      for (const argv of [...commandsOf(action, workflow), ...(dry === null ? [] : [dry])]) {
+        const { name = "", rest } = splitCommand(argv, []);
+        const spec: CommandSpec | undefined = (await loadCommand(name))?.spec;
+        if (spec === undefined) throw new Error(`there is no command ${name}`);
+        expect(() => parseArguments(spec, rest), argv.join(" ")).not.toThrow();
+        // The help of a flag for one workflow begins with its name.
+        const flags = rest
+          .slice(0, [...rest, "--"].indexOf("--"))
+          .flatMap((word) => /^--([a-z-]+)/.exec(word)?.[1] ?? []);
+        for (const flag of flags) {
+          const [, only] = /^(impl|crunch|ralph): /.exec(spec.flags[flag]?.about ?? "") ?? [];
+          expect(only ?? workflow, `--${flag}`).toBe(workflow);
+        }
+      }
+    }
+  },
+);
 
 test.each([
   null,
@@ -104,7 +140,7 @@ test.each([
 
 test("an answer cannot be a flag", () => {
   expect(() =>
-    commandsOf({ kind: "answer", run, question: "q", answer: "--by=x", note: null, resume: false }),
+    commandsOf({ kind: "answer", run, question: "q", answer: "--by=x", note: null, resume: false }, "impl"),
   ).toThrow();
 });
 

@@ -209,22 +209,14 @@ async function readWhole(
   const problems = quarantined ? ["It is quarantined as damaged: no run resumes from it"] : [];
   try {
     const checkpoint = await holdfast.store.getCheckpoint({ run, sequence });
-    const tree = checkpoint.planes.files?.tree;
-    const missing = tree === undefined ? null : await treeProblem(holdfast, tree);
-    return { checkpoint, problems: missing === null ? problems : [...problems, missing] };
+    const { files } = checkpoint.planes;
+    // The check of `verify`: every object of the tree.
+    const isHere = files === null || holdfast.workspaces === null || (await holdfast.workspaces.has(files));
+    const missing = isHere ? [] : [`Git objects of tree ${files?.tree} are missing or damaged`];
+    return { checkpoint, problems: [...problems, ...missing] };
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
     return { checkpoint: null, problems: [...problems, error.message] };
-  }
-}
-
-async function treeProblem({ workspaces }: Holdfast, tree: string): Promise<string | null> {
-  try {
-    await workspaces?.filesOf(tree);
-    return null;
-  } catch (error) {
-    if (error instanceof HoldfastError) return error.message;
-    throw error;
   }
 }
 

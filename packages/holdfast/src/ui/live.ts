@@ -124,6 +124,7 @@ export class LiveEvents {
   readonly #watched = new Map<string, Watched>();
   readonly #logs = new Map<string, number>();
   #isRunning = false;
+  #hasListed = false;
   #watching = Promise.withResolvers<void>();
   #lastSeenAt: number;
   #count = 0;
@@ -175,6 +176,7 @@ export class LiveEvents {
       if (Math.abs(now - listedAt) >= LIST_MS) {
         listedAt = now;
         await this.#watchAll();
+        this.#hasListed = true;
         this.#watching.resolve();
       }
       for (const [store, watched] of this.#watched) {
@@ -193,6 +195,7 @@ export class LiveEvents {
     this.#logs.clear();
     this.#watching = Promise.withResolvers<void>();
     this.#isRunning = false;
+    this.#hasListed = false;
   }
 
   /** Until the next look. New entries end it early; agent output is looked for more often. */
@@ -215,8 +218,10 @@ export class LiveEvents {
     for (const named of list) {
       const known = this.#watched.get(named.store);
       try {
-        const opened = await this.#repositories.openNamed(named);
-        if (known?.opened !== opened) await this.#watch(opened);
+        await this.#repositories.inTime(named, async () => {
+          const opened = await this.#repositories.openNamed(named);
+          if (known?.opened !== opened) await this.#watch(opened);
+        });
       } catch {
         if (known !== undefined) this.#forget(named.store);
       }
@@ -238,6 +243,8 @@ export class LiveEvents {
     void this.#follow(watched, entries);
     for (const found of await opened.holdfast.statuses()) this.#remember(watched, found);
     this.#watched.set(store, watched);
+    // Pages have fetched their lists without it.
+    if (this.#hasListed) this.#emit({ event: "resync", data: { reason: "a repository was opened" } });
   }
 
   async #follow(watched: Watched, entries: AsyncIterable<JournalEntry>): Promise<void> {

@@ -75,9 +75,10 @@ export class Plans {
       this.#plans.set(id, again);
       return { kind: "changed", plan: again };
     }
-    const { opened } = await this.#subject(plan.action);
+    const { opened, run } = await this.#subject(plan.action);
+    const { workflow } = (await opened.holdfast.runWithStatus(run)).run;
     let last: JsonRecord = {};
-    for (const argv of commandsOf(plan.action)) {
+    for (const argv of commandsOf(plan.action, workflow)) {
       const { document, problem } = await this.#run(opened, argv, APPLY_MS);
       if (problem !== null) return { kind: "failed", problem };
       last = document;
@@ -99,7 +100,7 @@ export class Plans {
     const found = await holdfast.runWithStatus(run);
     const now = this.#params.repositories.now();
     const row = await opened.row(found, now);
-    const argv = dryRunOf(action);
+    const argv = dryRunOf(action, row.run.workflow);
     const dry = argv === null ? null : await this.#run(opened, argv, PLAN_MS);
     if (dry !== null && dry.problem !== null) throw asError(dry.problem);
     const checkpoint =
@@ -108,7 +109,8 @@ export class Plans {
         : null;
     const effects = await holdfast.store.listEffects(run);
     const text = planText({ action, row, document: dry?.document ?? null, checkpoint, effects });
-    return planOf(id, text, now + LIFE_MS);
+    const command = commandText(commandsOf(text.action, row.run.workflow));
+    return planOf({ id, text, command, expires: now + LIFE_MS });
   }
 
   /** Runs one command of the CLI in the main worktree of the repository. Texts of the repository never become flags. */
@@ -138,10 +140,15 @@ export class Plans {
   }
 }
 
-function planOf(id: string, text: PlanText, expires: number): Plan {
+function planOf(params: {
+  readonly id: string;
+  readonly text: PlanText;
+  readonly command: string;
+  readonly expires: number;
+}): Plan {
+  const { id, text, command, expires } = params;
   const { action, title, lines, undo, button } = text;
   const digest = sha256(JSON.stringify([action, text.basis]));
-  const command = commandText(commandsOf(action));
   return { id, digest, action, title, lines, undo, button, command, expiresAt: new Date(expires).toISOString() };
 }
 

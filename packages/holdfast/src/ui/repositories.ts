@@ -94,6 +94,8 @@ const MAX_OPEN = 32;
 /** A handle that was used this recently may still be in use. */
 const BUSY_MS = 10_000;
 const IDLE_MS = 60_000;
+/** A list does not wait longer for one store. */
+const SLOW_MS = 500;
 
 export interface RepositoriesParams {
   /** Reads the registry again at each call. */
@@ -104,6 +106,8 @@ export interface RepositoriesParams {
 export class Repositories implements AsyncDisposable {
   readonly #params: RepositoriesParams;
   readonly #open = new Map<string, Promise<OpenRepository>>();
+  /** Stores whose reading takes long. */
+  readonly #late = new Set<string>();
 
   constructor(params: RepositoriesParams) {
     this.#params = params;
@@ -136,6 +140,23 @@ export class Repositories implements AsyncDisposable {
     opened.usedAt = this.now();
     await this.#closeUnused();
     return opened;
+  }
+
+  /** Throws STORE_BUSY if the work on a store takes long. The work continues; until it ends, later calls do not wait again. */
+  async inTime<T>({ store, name }: NamedRepository, work: () => Promise<T>): Promise<T> {
+    if (this.#late.has(store)) throw stillReading(name);
+    const working = work();
+    const { promise, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(() => {
+      this.#late.add(store);
+      reject(stillReading(name));
+      void working.catch(() => undefined).finally(() => this.#late.delete(store));
+    }, SLOW_MS);
+    try {
+      return await Promise.race([working, promise]);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   #start(named: NamedRepository, place: string): Promise<OpenRepository> {
@@ -232,9 +253,12 @@ async function findRuns(
   for (const named of repositories.list()) {
     if (query.repository !== null && named.key !== query.repository) continue;
     try {
-      const opened = await repositories.openNamed(named);
       const { workflow } = query;
-      for (const found of await opened.holdfast.statuses(workflow === null ? {} : { workflow })) {
+      const [opened, statuses] = await repositories.inTime(named, async () => {
+        const one = await repositories.openNamed(named);
+        return [one, await one.holdfast.statuses(workflow === null ? {} : { workflow })] as const;
+      });
+      for (const found of statuses) {
         if (query.statuses.size > 0 && !query.statuses.has(found.status.kind)) continue;
         if (query.text !== "" && !`${named.key} ${opened.textOf(found.run)}`.includes(query.text)) continue;
         runs.push({ in: opened, found, group: groupOf(found, now), at: timeOf(found) });
@@ -281,7 +305,8 @@ export async function readRepositories(repositories: Repositories): Promise<read
   const found: Repository[] = [];
   for (const named of repositories.list()) {
     const { key, name, root } = named;
-    const problem = await repositories.openNamed(named).then(
+    const opening = repositories.inTime(named, () => repositories.openNamed(named));
+    const problem = await opening.then(
       () => null,
       (error: unknown) => problemOf(error),
     );
@@ -294,6 +319,15 @@ export async function readRepositories(repositories: Repositories): Promise<read
 export function problemOf(thrown: unknown): Problem {
   const { code, message, hint } = toHoldfastError(thrown);
   return { code, message, hint: hint ?? null, command: /`(holdfast [^`]+)`/.exec(hint ?? "")?.[1] ?? null };
+}
+
+function stillReading(name: string): HoldfastError {
+  return new HoldfastError({
+    code: "STORE_BUSY",
+    message: `Still reading ${name}: its store is slow or locked`,
+    hint: "It is shown as soon as it can be read.",
+    retry: "later",
+  });
 }
 
 function cutProblem(cuts: readonly { readonly why: string }[]): Problem {

@@ -1,7 +1,8 @@
 /** The real `holdfast ui` for tests, and requests to it as a page makes them. */
 import type { ChildProcess } from "node:child_process";
 import { request } from "node:http";
-import type { Action, ApplyResult, Failure, Plan } from "@holdfast/dashboard/api";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Action, ApplyResult, Boot, Failure, Plan } from "@holdfast/dashboard/api";
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
 
 export interface PageServer extends AsyncDisposable {
@@ -101,6 +102,10 @@ export async function startPage(
       }
     },
   };
+  // On a busy machine a store may take longer to open than a list waits for it.
+  const isReading = async (): Promise<boolean> =>
+    (await server.get<Boot>("/api/boot")).repositories.some(({ problem }) => problem?.code === "STORE_BUSY");
+  while (await isReading()) await sleep(100);
   return server;
 }
 
