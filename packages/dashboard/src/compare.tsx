@@ -44,10 +44,7 @@ export default function ComparePageView({ here }: { readonly here: CompareRoute 
           {(page) => <Comparison page={page} runs={runs} />}
         </Loaded>
       ) : (
-        <Empty
-          title={runs.length === 0 ? "Choose two runs." : "Choose one more run."}
-          commands={[["holdfast compare RUN OTHER", ""]]}
-        >
+        <Empty title={runs.length === 0 ? "Choose two runs." : "Choose one more run."}>
           <p>Add them above, or select rows in the list of runs with the key x.</p>
         </Empty>
       )}

@@ -125,7 +125,7 @@ export function Question(props: {
           </span>
         </div>
       )}
-      <h2 id="question-title" class="question-title">
+      <h2 id="question-title" class={item.title.length > 100 ? "" : "question-title"}>
         <Text>{item.title}</Text>
       </h2>
       <Text as="p">{row.reason === item.title ? null : row.reason}</Text>
@@ -185,9 +185,11 @@ export function Question(props: {
           )}
         </div>
       </form>
-      {commands.map((command) => (
-        <Command key={command} text={command} />
-      ))}
+      <div class="buttons">
+        {commands.map((command) => (
+          <Command key={command} text={command} />
+        ))}
+      </div>
     </section>
   );
 }

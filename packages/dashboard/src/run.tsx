@@ -47,7 +47,7 @@ import {
 } from "./run-tabs.tsx";
 import { useNow } from "./store.ts";
 import { TimelineView } from "./timeline-view.tsx";
-import { duration } from "./words.ts";
+import { duration, toneOf } from "./words.ts";
 
 type RunRoute = Extract<Route, { readonly page: "run" }>;
 
@@ -165,6 +165,7 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
           timeline={timeline.data}
           checkpoints={list}
           live={row.run.status.kind === "running"}
+          tone={toneOf(row.run.status)}
           brief={brief}
           selected={chosen}
           handles={typeof a === "number" && typeof b === "number" ? [a, b] : null}
@@ -189,10 +190,16 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
         {here.tab === "cost" ? <CostTab row={row} timeline={timeline.data} /> : null}
         {here.tab === "graph" ? <GraphTab graph={page.graph} /> : null}
       </Tabs>
-      {here.tab === "changes" ? null : <PageCommand text={page.command} />}
+      {here.tab === "changes" ? null : <PageCommand text={TAB_COMMANDS[here.tab]?.(row.run.id) ?? page.command} />}
     </>
   );
 }
+
+/** The commands of tabs that `holdfast status` does not show. */
+const TAB_COMMANDS: Readonly<Partial<Record<Tab, (id: string) => string>>> = {
+  conversation: (id) => `holdfast output ${id}`,
+  journal: (id) => `holdfast events ${id}`,
+};
 
 function followRun(page: RunPage, event: LiveEvent): RunPage | "again" {
   const { key, run } = page.row;

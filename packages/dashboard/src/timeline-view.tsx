@@ -25,12 +25,8 @@ import {
 } from "./timeline.ts";
 import { type Tone, amount, clock, duration, money, short, stageWord } from "./words.ts";
 
-const TONES: Readonly<Record<Span["result"], Tone>> = {
-  done: "done",
-  failed: "failed",
-  interrupted: "crashed",
-  open: "running",
-};
+/** A span that is not over has the colour of its timeline: the status of the run. */
+const TONES = { done: "done", failed: "failed", interrupted: "crashed", open: "open" } as const;
 const MARK_ICONS: Readonly<Record<Mark["kind"] | "stage" | "wait", IconName>> = {
   checkpoint: "saved",
   crash: "crashed",
@@ -49,6 +45,8 @@ interface Props {
   readonly timeline: Timeline;
   readonly checkpoints: readonly CheckpointSummary[];
   readonly live: boolean;
+  /** The status of the run, for spans that are not over. */
+  readonly tone: Tone;
   /** A phone leaves the story out: the user came for a tab. */
   readonly brief: boolean;
   /** The checkpoint that the keys chose. */
@@ -98,7 +96,7 @@ export function TimelineView(props: Props): JSX.Element {
   return (
     <section
       ref={box}
-      class={`timeline ${props.brief ? "timeline-brief" : ""} ${view === WHOLE ? "" : "zoomed"}`}
+      class={`timeline tone-${props.tone} ${props.brief ? "timeline-brief" : ""} ${view === WHOLE ? "" : "zoomed"}`}
       aria-label="Timeline"
       onPointerMove={follow}
       onWheel={(event) => {
@@ -148,7 +146,8 @@ export function TimelineView(props: Props): JSX.Element {
             const early = index < story.length - shown.length;
             if (lane === undefined && early) return null;
             const tone = item.result === null ? "" : `tone-${TONES[item.result]}`;
-            const icon = item.result !== null && item.kind === "stage" ? TONES[item.result] : MARK_ICONS[item.kind];
+            const result = item.result === "open" ? props.tone : item.result === null ? null : TONES[item.result];
+            const icon = result !== null && item.kind === "stage" ? result : MARK_ICONS[item.kind];
             return (
               <li key={item.key} class={lane === undefined ? "point" : "lane"} data-kind={item.kind}>
                 {lane === undefined ? null : (

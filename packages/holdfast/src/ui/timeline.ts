@@ -285,7 +285,7 @@ export class TimelineReader {
     if (trigger === "restore" || trigger === "fork" || trigger === "import")
       this.#resumes = stage === "none" ? null : { stage, iteration: numberOf(body, "iteration") };
     const name = textOf(body, "name");
-    this.#mark("checkpoint", name === "" ? trigger : `${trigger}: ${name}`, sequence);
+    this.#mark("checkpoint", `saved: ${trigger.replaceAll("_", " ")}${name === "" ? "" : `, ${name}`}`, sequence);
   }
 
   #mark(kind: Mark["kind"], text: string, sequence: number | null, at = this.#time): void {
