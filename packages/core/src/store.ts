@@ -77,11 +77,12 @@ export interface Store {
   /**
    * Entries of one run, or of all, by any process, until the signal aborts or the store is closed. It starts now, or for each run at
    * `after`. Within a run they come in order; between runs there is no order. "Now" is the time of the call: entries before the first
-   * `next()` are not missed.
+   * `next()` are not missed. `patient`: entries of other processes may come a quarter of a second late, which costs less for many stores.
    */
   watch(query: {
     readonly run?: string;
     readonly after?: number;
+    readonly patient?: boolean;
     readonly signal: AbortSignal;
   }): AsyncIterable<JournalEntry>;
 

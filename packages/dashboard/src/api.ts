@@ -129,6 +129,8 @@ export interface RunsPage {
 export interface Inbox {
   readonly asOf: string;
   readonly items: readonly InboxItem[];
+  /** Repositories that could not be read, or not in time: runs that need the user may be missing. */
+  readonly problems: RunsPage["problems"];
 }
 export interface InboxItem {
   readonly row: RunRow;

@@ -33,8 +33,8 @@ export interface Driver {
   read<T>(work: (tx: ReadTransaction) => Promise<T>): Promise<T>;
   /** Differs after every commit of another connection. Cheap: it is asked several times a second. */
   version(): string;
-  /** Calls back after commits, also of other processes, perhaps too often. Returns what ends it. */
-  onChange(listener: () => void): () => void;
+  /** Calls back after commits, also of other processes, perhaps too often. `patient`: later, and at less cost. Returns what ends it. */
+  onChange(listener: () => void, patient: boolean): () => void;
   /** Where the record of how far each run had come is kept, outside the database; null where there is no such place. */
   readonly highWater: HighWaterMark | null;
   /** Counts how often the snapshots of a reader moved to other files; always 0 for a driver that writes. */

@@ -16,7 +16,7 @@ import {
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { crc32 } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { HoldfastError } from "@holdfast/platform/error";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { rejectsWith } from "@holdfast/testing/refuses";
@@ -73,6 +73,28 @@ test("a store opened for writing keeps a reserve, which can be released once and
   expect(existsSync(reserve)).toBe(false);
   await (await openSqliteStore({ directory })).close();
   expect(existsSync(reserve)).toBe(true);
+});
+
+test.each([false, true])("a reader sees a commit after a long calm, patient: %s", async (patient) => {
+  const directory = scratch();
+  const store = await open(directory);
+  const lease = await leasedRun(store);
+  const reader = await openSqliteStore({ directory, readOnly: true });
+  onTestFinished(() => reader.close());
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const abort = new AbortController();
+  const entries = reader.watch({ patient, signal: abort.signal })[Symbol.asyncIterator]();
+  const next = entries.next();
+  await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
+  vi.advanceTimersByTime(10_000);
+  await save(store, lease);
+  vi.advanceTimersByTime(250);
+  expect((await next).value).toMatchObject({ kind: "checkpoint" });
+  const end = entries.next();
+  abort.abort();
+  expect((await end).done).toBe(true);
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 test("a missing store is created, or reported as missing if creation is off", async () => {

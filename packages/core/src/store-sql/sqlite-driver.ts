@@ -17,10 +17,11 @@ export type Access = "write" | "read" | "immutable";
 
 /** The calling thread sleeps inside SQLite that long; longer waits happen outside, with the event loop running. */
 const NATIVE_TIMEOUT_MS = 200;
-/** How soon a commit by another process is seen. Asking costs tens of microseconds. */
-const POLL_MS = 250;
+/** How soon a commit by another process is seen. Asking costs tens of microseconds, which adds up for a process that watches many stores. */
+const POLL_MS = 50;
+const PATIENT_POLL_MS = 250;
 /** Longer than the coarsest times of a file system, which are two seconds apart. */
-const CALM_POLLS = 10;
+const CALM_MS = 2500;
 
 /** A connection without the types of node:sqlite: the declarations of the package must not need the types of Node. */
 export interface OpenDatabase extends WriteTransaction {
@@ -244,7 +245,7 @@ export function createWritingDriver(params: {
         return readSnapshot(reader, work);
       }),
     version: dataVersion,
-    onChange: (listener) => poll(dataVersion, listener),
+    onChange: (listener, patient) => poll(dataVersion, listener, patient),
     generation: () => 0,
     async compact() {
       const pages = 256;
@@ -287,11 +288,11 @@ function endRead(connection: OpenDatabase): void {
   }
 }
 
-/** One timer serves all stores that a process watches: an idle process wakes up four times a second, however many there are. */
-const polled = new Set<() => void>();
-let pollTimer: NodeJS.Timeout | undefined;
+/** One timer serves all patient watchers of a process: it wakes up four times a second, however many stores there are. */
+const patientLooks = new Set<() => void>();
+let patientTimer: NodeJS.Timeout | undefined;
 
-function poll(state: () => unknown, listener: () => void): () => void {
+function poll(state: () => unknown, listener: () => void, patient: boolean): () => void {
   let last: unknown;
   const look = (): void => {
     try {
@@ -302,13 +303,17 @@ function poll(state: () => unknown, listener: () => void): () => void {
       listener();
     }
   };
-  polled.add(look);
-  pollTimer ??= setInterval(() => polled.forEach((one) => one()), POLL_MS);
+  if (!patient) {
+    const timer = setInterval(look, POLL_MS);
+    return () => clearInterval(timer);
+  }
+  patientLooks.add(look);
+  patientTimer ??= setInterval(() => patientLooks.forEach((one) => one()), PATIENT_POLL_MS);
   return () => {
-    polled.delete(look);
-    if (polled.size > 0) return;
-    clearInterval(pollTimer);
-    pollTimer = undefined;
+    patientLooks.delete(look);
+    if (patientLooks.size > 0) return;
+    clearInterval(patientTimer);
+    patientTimer = undefined;
   };
 }
 
@@ -431,12 +436,11 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
 
   /** The database is asked only while its files change: their times are coarse, but differ for commits that are seconds apart. */
   function polledVersion(): () => string {
-    let [state, last, calm] = ["", "", 0];
+    let [state, last, changedAt] = ["", "", 0];
     return () => {
       const now = fileState(layout);
-      calm = now === state ? calm + 1 : 0;
-      state = now;
-      if (calm < CALM_POLLS) last = version();
+      if (now !== state) [state, changedAt] = [now, performance.now()];
+      if (performance.now() - changedAt < CALM_MS) last = version();
       return last;
     };
   }
@@ -470,7 +474,7 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
     write: () => Promise.reject(readOnly(layout)),
     read,
     version,
-    onChange: (listener) => poll(polledVersion(), listener),
+    onChange: (listener, patient) => poll(polledVersion(), listener, patient),
     generation: () => generation,
     compact: () => Promise.resolve(),
     makeRoom: () => 0,

@@ -287,12 +287,13 @@ export function createSqlStore(params: {
     listCheckpoints: (query) => readRun(query.run, (tx, run) => listCheckpoints(tx, run, query)),
 
     readJournal,
-    watch({ run, after, signal }) {
+    watch({ run, after, patient = false, signal }) {
       checkOpen();
       if (run !== undefined) checkRunId(run);
       const watch = watchEntries(driver, {
         run: run ?? null,
         after: after ?? null,
+        patient,
         signal,
         isClosed: () => closing !== undefined,
         check: (tx, one) => cuts.refuse(tx, one),

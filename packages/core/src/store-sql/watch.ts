@@ -15,6 +15,7 @@ export function watchEntries(
     /** null: all runs. */
     readonly run: string | null;
     readonly after: number | null;
+    readonly patient: boolean;
     readonly signal: AbortSignal;
     readonly isClosed: () => boolean;
     readonly check: (tx: ReadTransaction, run: string) => Promise<void>;
@@ -59,7 +60,7 @@ export function watchEntries(
   const isOver = (): boolean => signal.aborted || query.isClosed();
 
   async function* follow(): AsyncGenerator<JournalEntry> {
-    const ends = [query.onCommit(change), driver.onChange(change)];
+    const ends = [query.onCommit(change), driver.onChange(change, query.patient)];
     signal.addEventListener("abort", change);
     try {
       await started;

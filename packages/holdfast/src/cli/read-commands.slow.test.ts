@@ -7,6 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadCommands } from "./command-table.ts";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
 import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
+import type { Inbox, RunsPage } from "@holdfast/dashboard/api";
+import { startPage } from "../../test/ui/page-server.ts";
 
 const COMMANDS = await loadCommands();
 
@@ -18,10 +20,13 @@ const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   "format convert": [["format", "convert", "nothing.json", "--to", "impl-json"]],
   diff: [["diff", "intact@1", "intact@2"], ["diff"]],
   doctor: [["doctor"]],
-  "format export": [["format", "export", "intact", "--to", "atif"]],
+  "format export": [
+    ["format", "export", "intact", "--to", "atif"],
+    ["format", "export", "intact", "--to", "html"],
+  ],
   find: [["find", "HEAD"]],
   undo: [["undo", "intact"]],
-  list: [["list"], ["list", "intact"]],
+  list: [["list"], ["list", "intact"], ["list", "--all-repositories"]],
   events: [
     ["events", "intact"],
     ["events", "late"],
@@ -34,6 +39,8 @@ const READS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["show", "intact@2"],
   ],
   status: [["status"], ["status", "intact"]],
+  // Its server is tested below.
+  ui: [["ui", "--no-open", "no-run"]],
   "format validate": [["format", "validate", "nothing.json"]],
   verify: [["verify"], ["verify", "--quarantine", "--dry-run"]],
   "other commands": [
@@ -162,6 +169,23 @@ describe.each(sampleBySeed(SCENES, 3))("a store $name", (scene) => {
         scene.name === "closed" && args[0] === "doctor" ? 0 : status,
       );
     }
+  });
+
+  test("the page shows what can be read, and changes no file of it", async () => {
+    place(scene);
+    const before = filesOf(store);
+    await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+    const { rows, problems } = await page.get<RunsPage>("/api/runs");
+    expect(rows.map(({ run }) => run.id)).toContain("intact");
+    expect(problems.map(({ problem }) => problem.code)).toEqual(scene.cut ? ["STORE_CUT"] : []);
+    const key = rows.find(({ run }) => run.id === "intact")?.key;
+    for (const path of ["", "/timeline", "/entries", "/checkpoints/2", "/report"])
+      await page.get(`/api/runs/${key}${path}`);
+    const { items } = await page.get<Inbox>("/api/inbox");
+    expect(items.map(({ row, kind }) => `${row.run.id} ${kind}`)).toEqual(
+      scene.from === "killed" && !scene.cut ? ["late crashed"] : [],
+    );
+    expect(filesOf(store)).toEqual(before);
   });
 
   test("intact runs are read in full", async () => {

@@ -88,34 +88,35 @@ test.each(TABLE)("%j is one command of the CLI", (action, command, dryRun) => {
 
 const LIMITS = ["microUsd", "tokens", "milliseconds", "iterations"] as const;
 
-test.each(["impl", "crunch", "ralph", "manual"])(
-  "every action on a run of %s is a command line that parses",
-  async (workflow) => {
-    const raises = LIMITS.map((limit): Action => ({ kind: "raise", run, limit, to: 5_000_000 }));
-    for (const action of [...TABLE.map(([one]) => one), ...raises]) {
-      const isIterations = action.kind === "raise" && action.limit === "iterations";
-      if (isIterations && workflow !== "impl" && workflow !== "ralph") {
-        expect(() => commandsOf(action, workflow)).toThrow(/no limit of iterations/);
-        continue;
-      }
-      const dry = dryRunOf(action, workflow);
-      for (const argv of [...commandsOf(action, workflow), ...(dry === null ? [] : [dry])]) {
-        const { name = "", rest } = splitCommand(argv, []);
-        const spec: CommandSpec | undefined = (await loadCommand(name))?.spec;
-        if (spec === undefined) throw new Error(`there is no command ${name}`);
-        expect(() => parseArguments(spec, rest), argv.join(" ")).not.toThrow();
-        // The help of a flag for one workflow begins with its name.
-        const flags = rest
-          .slice(0, [...rest, "--"].indexOf("--"))
-          .flatMap((word) => /^--([a-z-]+)/.exec(word)?.[1] ?? []);
-        for (const flag of flags) {
-          const [, only] = /^(impl|crunch|ralph): /.exec(spec.flags[flag]?.about ?? "") ?? [];
-          expect(only ?? workflow, `--${flag}`).toBe(workflow);
-        }
+test.each([
+  ["impl", "max-iterations"],
+  ["ralph", "max"],
+  ["crunch", null],
+  ["manual", null],
+])("every action on a run of %s is a command line that parses", async (workflow, raise) => {
+  const raises = LIMITS.map((limit): Action => ({ kind: "raise", run, limit, to: 5_000_000 }));
+  for (const action of [...TABLE.map(([one]) => one), ...raises]) {
+    if (action.kind === "raise" && action.limit === "iterations" && raise === null) {
+      expect(() => commandsOf(action, raise)).toThrow(/No limit of iterations/);
+      continue;
+    }
+    const dry = dryRunOf(action, raise);
+    for (const argv of [...commandsOf(action, raise), ...(dry === null ? [] : [dry])]) {
+      const { name = "", rest } = splitCommand(argv, []);
+      const spec: CommandSpec | undefined = (await loadCommand(name))?.spec;
+      if (spec === undefined) throw new Error(`there is no command ${name}`);
+      expect(() => parseArguments(spec, rest), argv.join(" ")).not.toThrow();
+      // The help of a flag for one workflow begins with its name.
+      const flags = rest
+        .slice(0, [...rest, "--"].indexOf("--"))
+        .flatMap((word) => /^--([a-z-]+)/.exec(word)?.[1] ?? []);
+      for (const flag of flags) {
+        const [, only] = /^(impl|crunch|ralph): /.exec(spec.flags[flag]?.about ?? "") ?? [];
+        expect(only ?? workflow, `--${flag}`).toBe(workflow);
       }
     }
-  },
-);
+  }
+});
 
 test.each([
   null,

@@ -24,9 +24,9 @@ export function subjectOf(action: Action): { readonly repository: string; readon
 
 /**
  * The commands that do the action, in their order: each a list of arguments after `holdfast`. Nothing of an action can become a flag: ids and
- * tags pass their allow-lists, and other texts stand after `--` or after their flag.
+ * tags pass their allow-lists, and other texts stand after `--` or after their flag. `raise`: the flag of the limit that ended the run.
  */
-export function commandsOf(action: Action, workflow: string): readonly (readonly string[])[] {
+export function commandsOf(action: Action, raise: string | null): readonly (readonly string[])[] {
   const { run } = subjectOf(action);
   switch (action.kind) {
     case "answer":
@@ -45,7 +45,7 @@ export function commandsOf(action: Action, workflow: string): readonly (readonly
     case "resume":
       return [["resume", run, ...action.accept.flatMap((kind) => ["--accept", kind]), "--detach"]];
     case "raise":
-      return [["resume", run, ...limitFlags(action, workflow), "--detach"]];
+      return [["resume", run, ...limitFlags(action, raise), "--detach"]];
     case "restore":
       return [
         ["restore", `${run}@${action.sequence}`, "--yes", ...(action.paths === null ? [] : ["--", ...action.paths])],
@@ -66,7 +66,7 @@ export function commandsOf(action: Action, workflow: string): readonly (readonly
 }
 
 /** The command that shows what the action would do, and does nothing; null: the command has no dry run. */
-export function dryRunOf(action: Action, workflow: string): readonly string[] | null {
+export function dryRunOf(action: Action, raise: string | null): readonly string[] | null {
   switch (action.kind) {
     case "answer":
     case "pause":
@@ -82,7 +82,7 @@ export function dryRunOf(action: Action, workflow: string): readonly string[] | 
     case "tag":
     case "untag":
     case "cherry_pick": {
-      const [argv = []] = commandsOf(action, workflow);
+      const [argv = []] = commandsOf(action, raise);
       const words = argv.filter((word, at) => word !== "--detach" && !(word === "--yes" && at === 2));
       const end = words.indexOf("--");
       return end === -1 ? [...words, "--dry-run"] : [...words.slice(0, end), "--dry-run", ...words.slice(end)];
@@ -95,7 +95,10 @@ export function commandText(commands: readonly (readonly string[])[]): string {
   return commands.map((argv) => `holdfast ${argv.map(quoteWord).join(" ")}`).join(" && ");
 }
 
-function limitFlags({ limit, to }: Extract<Action, { readonly kind: "raise" }>, workflow: string): readonly string[] {
+function limitFlags(
+  { limit, to }: Extract<Action, { readonly kind: "raise" }>,
+  raise: string | null,
+): readonly string[] {
   switch (limit) {
     case "tokens":
       return ["--max-tokens", String(to)];
@@ -104,9 +107,8 @@ function limitFlags({ limit, to }: Extract<Action, { readonly kind: "raise" }>, 
     case "milliseconds":
       return ["--max-total-time", `${Math.ceil(to / 60_000)}m`];
     case "iterations":
-      if (workflow === "impl") return ["--max-iterations", String(to)];
-      if (workflow === "ralph") return ["--max", String(to)];
-      throw usageError(`A run of ${workflow} has no limit of iterations`);
+      if (raise === null) throw usageError("No limit of iterations has ended this run");
+      return [`--${raise}`, String(to)];
   }
 }
 

@@ -134,6 +134,7 @@ export class LiveEvents {
     this.ring = new EventRing(instance);
     this.#repositories = repositories;
     this.#lastSeenAt = repositories.now();
+    repositories.onRead = () => this.#emit({ event: "resync", data: { reason: "a slow store was read" } });
   }
 
   get streams(): number {
@@ -218,9 +219,11 @@ export class LiveEvents {
     for (const named of list) {
       const known = this.#watched.get(named.store);
       try {
+        // A slow store is watched when it has been read, and at the latest when the list is read again.
         await this.#repositories.inTime(named, async () => {
           const opened = await this.#repositories.openNamed(named);
           if (known?.opened !== opened) await this.#watch(opened);
+          return opened;
         });
       } catch {
         if (known !== undefined) this.#forget(named.store);
@@ -239,9 +242,11 @@ export class LiveEvents {
     const { store } = opened.named;
     this.#watched.get(store)?.stop.abort();
     const watched: Watched = { opened, stop: new AbortController(), moved: new Set(), rows: new Map() };
-    const entries = opened.holdfast.store.watch({ signal: watched.stop.signal });
+    const entries = opened.holdfast.store.watch({ patient: true, signal: watched.stop.signal });
     void this.#follow(watched, entries);
     for (const found of await opened.holdfast.statuses()) this.#remember(watched, found);
+    // A store that took long is there when no page listens any more.
+    if (!this.#isRunning) return watched.stop.abort();
     this.#watched.set(store, watched);
     // Pages have fetched their lists without it.
     if (this.#hasListed) this.#emit({ event: "resync", data: { reason: "a repository was opened" } });

@@ -75,10 +75,10 @@ export class Plans {
       this.#plans.set(id, again);
       return { kind: "changed", plan: again };
     }
-    const { opened, run } = await this.#subject(plan.action);
-    const { workflow } = (await opened.holdfast.runWithStatus(run)).run;
+    const { opened } = await this.#subject(plan.action);
+    const raise = await raiseFlag(opened, plan.action);
     let last: JsonRecord = {};
-    for (const argv of commandsOf(plan.action, workflow)) {
+    for (const argv of commandsOf(plan.action, raise)) {
       const { document, problem } = await this.#run(opened, argv, APPLY_MS);
       if (problem !== null) return { kind: "failed", problem };
       last = document;
@@ -100,7 +100,8 @@ export class Plans {
     const found = await holdfast.runWithStatus(run);
     const now = this.#params.repositories.now();
     const row = await opened.row(found, now);
-    const argv = dryRunOf(action, row.run.workflow);
+    const raise = await raiseFlag(opened, action);
+    const argv = dryRunOf(action, raise);
     const dry = argv === null ? null : await this.#run(opened, argv, PLAN_MS);
     if (dry !== null && dry.problem !== null) throw asError(dry.problem);
     const checkpoint =
@@ -109,7 +110,7 @@ export class Plans {
         : null;
     const effects = await holdfast.store.listEffects(run);
     const text = planText({ action, row, document: dry?.document ?? null, checkpoint, effects });
-    const command = commandText(commandsOf(text.action, row.run.workflow));
+    const command = commandText(commandsOf(text.action, raise));
     return planOf({ id, text, command, expires: now + LIFE_MS });
   }
 
@@ -138,6 +139,12 @@ export class Plans {
       problem: problem ?? { code: "IO_FAILED", message, hint: ended.stderr.slice(-400), command: null },
     };
   }
+}
+
+/** The flag that raises the limit which ended the run; null: none did, or the action needs none. */
+async function raiseFlag({ holdfast }: OpenRepository, action: Action): Promise<string | null> {
+  if (action.kind !== "raise" || action.limit !== "iterations") return null;
+  return (await holdfast.status(subjectOf(action).run)).raise;
 }
 
 function planOf(params: {

@@ -1,22 +1,47 @@
 import { expect, test, vi } from "vitest";
 import { Repositories } from "./repositories.ts";
 
-test("a list does not wait long for one store, and not again until it can be read", async () => {
-  vi.useFakeTimers();
+const named = { id: "a", store: "/shop/.git/holdfast", root: "/shop", usedAt: "", key: "shop", name: "shop" };
+const READ = { read: true };
+
+test("a list does not wait long for one store, and not again until it is read", async () => {
+  vi.useFakeTimers({ now: 1_000_000 });
   try {
-    await using repositories = new Repositories({ list: () => [], now: () => 0 });
-    const named = { id: "a", store: "/shop/.git/holdfast", root: "/shop", usedAt: "", key: "shop", name: "shop" };
-    const slow = Promise.withResolvers<string>();
-    const first = expect(repositories.inTime(named, () => slow.promise)).rejects.toMatchObject({ code: "STORE_BUSY" });
-    await vi.advanceTimersByTimeAsync(500);
-    await first;
-    await expect(repositories.inTime(named, async () => "read")).rejects.toThrow("Still reading shop");
+    await using repositories = new Repositories({ list: () => [], now: () => Date.now(), waits: false });
+    const told = vi.fn();
+    repositories.onRead = told;
+    const slow = Promise.withResolvers<typeof READ>();
+    const first = repositories.inTime(named, () => slow.promise);
+    await vi.advanceTimersByTimeAsync(3000);
+    expect(await first).toBeNull();
+    expect(await repositories.inTime(named, async () => READ)).toBeNull();
     // Another store is not affected.
-    expect(await repositories.inTime({ ...named, store: "/other" }, async () => "read")).toBe("read");
-    slow.resolve("read");
-    await vi.advanceTimersByTimeAsync(0);
-    expect(await repositories.inTime(named, async () => "read")).toBe("read");
+    expect(await repositories.inTime({ ...named, store: "/other" }, async () => READ)).toBe(READ);
+    expect(told).not.toHaveBeenCalled();
+    slow.resolve(READ);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(told).toHaveBeenCalledTimes(1);
+    expect(await repositories.inTime(named, async () => READ)).toBe(READ);
+    // A store that is always slow makes no page ask all the time.
+    const again = repositories.inTime(named, async () => {
+      await new Promise((resolve) => setTimeout(resolve, 3100));
+      return READ;
+    });
+    await vi.advanceTimersByTimeAsync(3200);
+    expect(await again).toBeNull();
+    expect(told).toHaveBeenCalledTimes(1);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(told).toHaveBeenCalledTimes(2);
   } finally {
     vi.useRealTimers();
   }
+});
+
+test("a command waits for every store", async () => {
+  await using repositories = new Repositories({ list: () => [], now: () => 0, waits: true });
+  const read = async (): Promise<typeof READ> => {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    return READ;
+  };
+  expect(await repositories.inTime(named, read)).toBe(READ);
 });

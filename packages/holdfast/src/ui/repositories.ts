@@ -94,20 +94,43 @@ const MAX_OPEN = 32;
 /** A handle that was used this recently may still be in use. */
 const BUSY_MS = 10_000;
 const IDLE_MS = 60_000;
-/** A list does not wait longer for one store. */
+/** How long a page waits for one store: if there is something to show instead, and if there is nothing. */
 const SLOW_MS = 500;
+const FIRST_MS = 3000;
+/** Pages are not told more often that a slow store was read. */
+const TOLD_MS = 5000;
 
 export interface RepositoriesParams {
   /** Reads the registry again at each call. */
   readonly list: () => readonly NamedRepository[];
   readonly now: () => number;
+  /** A command waits until each store is read. A page does not wait long for one. */
+  readonly waits: boolean;
+}
+
+/** The runs of one store. `late`: when they were read, because reading them again takes too long; null: just now. */
+export interface StoreRuns {
+  readonly opened: OpenRepository;
+  readonly runs: readonly RunWithStatus[];
+  readonly late: number | null;
+}
+
+interface Handle {
+  readonly opening: Promise<OpenRepository>;
+  /** null while it is being opened. */
+  opened: OpenRepository | null;
 }
 
 export class Repositories implements AsyncDisposable {
+  /** Called when a store has been read that was too slow for an answer. */
+  onRead: () => void = () => undefined;
   readonly #params: RepositoriesParams;
-  readonly #open = new Map<string, Promise<OpenRepository>>();
+  readonly #open = new Map<string, Handle>();
   /** Stores whose reading takes long. */
   readonly #late = new Set<string>();
+  /** What each store gave last. */
+  readonly #known = new Map<string, StoreRuns>();
+  #toldAt = 0;
 
   constructor(params: RepositoriesParams) {
     this.#params = params;
@@ -135,23 +158,39 @@ export class Repositories implements AsyncDisposable {
 
   async openNamed(named: NamedRepository): Promise<OpenRepository> {
     const place = `${named.store}\n${named.key}`;
-    const opening = this.#open.get(place) ?? this.#start(named, place);
-    const opened = await opening;
+    const handle = this.#open.get(place) ?? this.#start(named, place);
+    const opened = await handle.opening;
     opened.usedAt = this.now();
     await this.#closeUnused();
     return opened;
   }
 
-  /** Throws STORE_BUSY if the work on a store takes long. The work continues; until it ends, later calls do not wait again. */
-  async inTime<T>({ store, name }: NamedRepository, work: () => Promise<T>): Promise<T> {
-    if (this.#late.has(store)) throw stillReading(name);
+  /** The runs of a store. A store that is slow gives what it gave before. STORE_BUSY if that is nothing. */
+  async runs(named: NamedRepository): Promise<StoreRuns> {
+    const read = async (): Promise<StoreRuns> => {
+      const at = this.now();
+      const opened = await this.openNamed(named);
+      const found: StoreRuns = { opened, runs: await opened.holdfast.statuses(), late: null };
+      this.#known.set(named.store, { ...found, late: at });
+      return found;
+    };
+    return (await this.inTime(named, read)) ?? this.#known.get(named.store) ?? fail(stillReading(named.name));
+  }
+
+  /** null if the work on a store takes long. It continues; until it ends, later calls do not wait for that store again. */
+  async inTime<T extends object>({ store }: NamedRepository, work: () => Promise<T>): Promise<T | null> {
+    if (this.#params.waits) return await work();
+    if (this.#late.has(store)) return null;
     const working = work();
-    const { promise, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => {
-      this.#late.add(store);
-      reject(stillReading(name));
-      void working.catch(() => undefined).finally(() => this.#late.delete(store));
-    }, SLOW_MS);
+    const { promise, resolve } = Promise.withResolvers<null>();
+    const timer = setTimeout(
+      () => {
+        this.#late.add(store);
+        resolve(null);
+        void working.catch(() => undefined).finally(() => this.#wasLate(store));
+      },
+      this.#known.has(store) ? SLOW_MS : FIRST_MS,
+    );
     try {
       return await Promise.race([working, promise]);
     } finally {
@@ -159,35 +198,45 @@ export class Repositories implements AsyncDisposable {
     }
   }
 
-  #start(named: NamedRepository, place: string): Promise<OpenRepository> {
+  /** A store that is always slow must not make pages ask again without a pause. */
+  #wasLate(store: string): void {
+    this.#late.delete(store);
+    const due = this.#toldAt + TOLD_MS;
+    this.#toldAt = Math.max(due, this.now());
+    setTimeout(() => this.onRead(), this.#toldAt - this.now()).unref();
+  }
+
+  #start(named: NamedRepository, place: string): Handle {
     const opening = openHoldfast({ cwd: named.root, store: named.store, create: false, readOnly: true }).then(
       (holdfast) => new OpenRepository(named, holdfast),
     );
-    this.#open.set(place, opening);
-    opening.catch(() => this.#open.delete(place));
-    return opening;
+    const handle: Handle = { opening, opened: null };
+    this.#open.set(place, handle);
+    opening.then(
+      (opened) => (handle.opened = opened),
+      () => this.#open.delete(place),
+    );
+    return handle;
   }
 
+  /** Never waits for a store that is being opened. */
   async #closeUnused(): Promise<void> {
-    if (this.#open.size <= 1) return;
-    const opened = await Promise.all(
-      [...this.#open].map(async ([place, opening]) => ({ place, one: await opening.catch(() => null) })),
-    );
     const now = this.now();
-    const byAge = opened.flatMap(({ place, one }) => (one === null ? [] : [{ place, one }]));
-    byAge.sort((a, b) => a.one.usedAt - b.one.usedAt);
+    const byAge = [...this.#open].flatMap(([place, { opened }]) => (opened === null ? [] : [{ place, opened }]));
+    byAge.sort((a, b) => a.opened.usedAt - b.opened.usedAt);
     let excess = byAge.length - MAX_OPEN;
-    for (const { place, one } of byAge) {
-      const idle = now - one.usedAt;
+    for (const { place, opened } of byAge) {
+      const idle = now - opened.usedAt;
       if (!(idle > IDLE_MS || (excess > 0 && idle > BUSY_MS))) continue;
       excess -= 1;
       this.#open.delete(place);
-      await one.holdfast.close();
+      this.#known.delete(opened.named.store);
+      await opened.holdfast.close();
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const opening of this.#open.values()) await (await opening.catch(() => null))?.holdfast.close();
+    for (const { opening } of this.#open.values()) await (await opening.catch(() => null))?.holdfast.close();
     this.#open.clear();
   }
 }
@@ -251,25 +300,26 @@ async function findRuns(
   const problems: { readonly repository: string; readonly problem: Problem }[] = [];
   const now = repositories.now();
   for (const named of repositories.list()) {
-    if (query.repository !== null && named.key !== query.repository) continue;
+    const { key: repository, name } = named;
+    if (query.repository !== null && repository !== query.repository) continue;
     try {
-      const { workflow } = query;
-      const [opened, statuses] = await repositories.inTime(named, async () => {
-        const one = await repositories.openNamed(named);
-        return [one, await one.holdfast.statuses(workflow === null ? {} : { workflow })] as const;
-      });
-      for (const found of statuses) {
-        if (query.statuses.size > 0 && !query.statuses.has(found.status.kind)) continue;
-        if (query.text !== "" && !`${named.key} ${opened.textOf(found.run)}`.includes(query.text)) continue;
-        runs.push({ in: opened, found, group: groupOf(found, now), at: timeOf(found) });
-      }
+      const { opened, runs: all, late } = await repositories.runs(named);
+      for (const found of all)
+        if (isWanted(found, `${repository} ${opened.textOf(found.run)}`, query))
+          runs.push({ in: opened, found, group: groupOf(found, now), at: timeOf(found) });
+      if (late !== null) problems.push({ repository, problem: problemOf(stillReading(name, late)) });
       const cuts = opened.holdfast.store.withheld?.() ?? [];
-      if (cuts.length > 0) problems.push({ repository: named.key, problem: cutProblem(cuts) });
+      if (cuts.length > 0) problems.push({ repository, problem: cutProblem(cuts) });
     } catch (error) {
-      problems.push({ repository: named.key, problem: problemOf(error) });
+      problems.push({ repository, problem: problemOf(error) });
     }
   }
   return { runs, problems };
+}
+
+function isWanted({ run, status }: RunWithStatus, words: string, query: RunsQuery): boolean {
+  if (query.workflow !== null && run.workflow !== query.workflow) return false;
+  return (query.statuses.size === 0 || query.statuses.has(status.kind)) && words.includes(query.text);
 }
 
 function timeOf({ run, status }: RunWithStatus): string {
@@ -307,7 +357,7 @@ export async function readRepositories(repositories: Repositories): Promise<read
     const { key, name, root } = named;
     const opening = repositories.inTime(named, () => repositories.openNamed(named));
     const problem = await opening.then(
-      () => null,
+      (opened) => (opened === null ? problemOf(stillReading(name)) : null),
       (error: unknown) => problemOf(error),
     );
     found.push({ key, name, path: root, problem });
@@ -321,13 +371,20 @@ export function problemOf(thrown: unknown): Problem {
   return { code, message, hint: hint ?? null, command: /`(holdfast [^`]+)`/.exec(hint ?? "")?.[1] ?? null };
 }
 
-function stillReading(name: string): HoldfastError {
+function stillReading(name: string, since: number | null = null): HoldfastError {
   return new HoldfastError({
     code: "STORE_BUSY",
     message: `Still reading ${name}: its store is slow or locked`,
-    hint: "It is shown as soon as it can be read.",
+    hint:
+      since === null
+        ? "It is shown as soon as it can be read."
+        : `Its runs are shown as they were at ${new Date(since).toISOString()}.`,
     retry: "later",
   });
+}
+
+function fail(error: HoldfastError): never {
+  throw error;
 }
 
 function cutProblem(cuts: readonly { readonly why: string }[]): Problem {

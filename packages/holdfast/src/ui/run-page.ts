@@ -56,7 +56,7 @@ export async function readRunPage(opened: OpenRepository, id: string, now: numbe
     row,
     worktree: workspace?.root ?? null,
     reasonCard: reasonCard(row, story),
-    inbox: inboxItem({ row, story, effects: await holdfast.store.listEffects(id) }),
+    inbox: await readItem(opened, row),
     undo: undoOf(row.key, story.undoable, found),
     actions: allowedActions({ key: row.key, run, status }),
     graph: graph === null ? null : (graph.picture as object as Json),
@@ -110,9 +110,10 @@ function inboxItem(params: {
   readonly row: RunRow;
   readonly story: Pick<StoryReader, "failure">;
   readonly effects: readonly Effect[];
+  /** Whether a limit of iterations ended it. */
+  readonly limited: boolean;
 }): InboxItem | null {
   const { row, story, effects } = params;
-  if (row.group !== "you") return null;
   const { status } = row.run;
   const run = row.key;
   const failure = failureEvidence(story);
@@ -154,7 +155,10 @@ function inboxItem(params: {
     case "crashed":
       return item("crashed", row.reason ?? "Its process died", failure, [resume, abort]);
     case "failed":
-      return item("failed", status.reason === "" ? "It failed" : status.reason, failure, restoreOptions(row));
+      return item("failed", status.reason === "" ? "It failed" : status.reason, failure, [
+        ...(params.limited ? [iterationsOption(row)] : []),
+        ...restoreOptions(row),
+      ]);
     default:
       return null;
   }
@@ -182,6 +186,13 @@ function raiseOptions({ key, budget }: RunRow): readonly InboxOption[] {
   });
 }
 
+function iterationsOption({ key, run: { iteration } }: RunRow): InboxOption {
+  const to = Math.max(2, iteration * 2);
+  const about = "The run continues in the background with the new limit.";
+  const action: Action = { kind: "raise", run: key, limit: "iterations", to };
+  return { label: `Allow ${to} iterations`, about, risky: true, action };
+}
+
 const RAISE = {
   microUsd: (to: number) => `Raise the limit to $${(to / 1e6).toFixed(2)}`,
   tokens: (to: number) => `Raise the limit to ${to} tokens`,
@@ -207,17 +218,25 @@ function textEvidence(title: string, text: string): Evidence {
   return { title, kind: "text", lines: text.split("\n") };
 }
 
+async function readItem(opened: OpenRepository, row: RunRow): Promise<InboxItem | null> {
+  if (row.group !== "you") return null;
+  const { id, status } = row.run;
+  const { holdfast } = opened;
+  // A damaged run is in the inbox for that reason.
+  const { story } = await opened.read(row.run).catch(() => ({ story: { failure: null } }));
+  const effects = await holdfast.store.listEffects(id).catch(() => []);
+  const limited = status.kind === "failed" && (await holdfast.status(id).catch(() => null))?.raise != null;
+  return inboxItem({ row, story, effects, limited });
+}
+
 export async function readInbox(repositories: Repositories): Promise<Inbox> {
-  const { asOf, rows } = await readRuns(repositories, { ...EVERY_RUN, limit: 0 });
+  const { asOf, rows, problems } = await readRuns(repositories, { ...EVERY_RUN, limit: 0 });
   const items: InboxItem[] = [];
-  for (const row of rows.filter(({ group }) => group === "you")) {
-    const opened = await repositories.open(row.repository);
-    const { story } = await opened.read(row.run).catch(() => ({ story: { failure: null } }));
-    const effects = await opened.holdfast.store.listEffects(row.run.id).catch(() => []);
-    const item = inboxItem({ row, story, effects });
+  for (const row of rows) {
+    const item = row.group === "you" ? await readItem(await repositories.open(row.repository), row) : null;
     if (item !== null) items.push(item);
   }
-  return { asOf, items: items.toSorted((a, b) => (a.row.updatedAt < b.row.updatedAt ? -1 : 1)) };
+  return { asOf, items: items.toSorted((a, b) => (a.row.updatedAt < b.row.updatedAt ? -1 : 1)), problems };
 }
 
 export function headerOf({ entry, kind, at, epoch, body }: JournalEntry): EntryHeader {

@@ -2,7 +2,7 @@
 import type { ChildProcess } from "node:child_process";
 import { request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Action, ApplyResult, Boot, Failure, Plan } from "@holdfast/dashboard/api";
+import type { Action, ApplyResult, Failure, Plan } from "@holdfast/dashboard/api";
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
 
 export interface PageServer extends AsyncDisposable {
@@ -65,7 +65,14 @@ export async function startPage(
     token,
     code,
     send,
-    get: async <T>(path: string) => read<T>(await send({ path, headers })),
+    async get<T>(path: string) {
+      // On a busy machine a store may take longer than an answer waits for it. The answer says so, and the page asks again.
+      for (;;) {
+        const answer = await send({ path, headers });
+        if (!answer.text.includes('"STORE_BUSY"')) return read<T>(answer);
+        await sleep(100);
+      }
+    },
     post: async <T>(path: string, body: unknown) =>
       read<T>(await send({ method: "POST", path, headers: { ...headers, ...json }, body: JSON.stringify(body) })),
     plan: (action) => server.post<Plan>("/api/plans", action),
@@ -102,10 +109,6 @@ export async function startPage(
       }
     },
   };
-  // On a busy machine a store may take longer to open than a list waits for it.
-  const isReading = async (): Promise<boolean> =>
-    (await server.get<Boot>("/api/boot")).repositories.some(({ problem }) => problem?.code === "STORE_BUSY");
-  while (await isReading()) await sleep(100);
   return server;
 }
 

@@ -351,7 +351,7 @@ export const watchCases: readonly StoreCase[] = [
       const there = new AbortController();
       const watches = [
         take(store.watch({ run: "sample", signal: here.signal }), 2, here),
-        take(other.watch({ run: "sample", signal: there.signal }), 2, there),
+        take(other.watch({ run: "sample", patient: true, signal: there.signal }), 2, there),
       ];
       await save(store, lease);
       await other.tag({ run: "sample", sequence: 1, name: "t" });

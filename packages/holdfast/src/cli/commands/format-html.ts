@@ -32,7 +32,7 @@ export async function exportReport(
   const key = basename(shell.cwd).replaceAll(/[^A-Za-z0-9._-]+/g, "-");
   const usedAt = new Date(now).toISOString();
   const named = { id: store.id, store: store.location, root: shell.cwd, usedAt, key, name: key };
-  const repositories = new Repositories({ list: () => [named], now: () => now });
+  const repositories = new Repositories({ list: () => [named], now: () => now, waits: true });
   const report = await readReport(new OpenRepository(named, holdfast), id, {
     changes: new ChangesReader(repositories),
     now,

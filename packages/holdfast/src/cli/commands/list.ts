@@ -104,7 +104,7 @@ async function listEverywhere(
     import("../../repository-registry.ts"),
   ]);
   const now = (): number => Date.now();
-  await using repositories = new Repositories({ list: () => listRepositories(shell.env, now()), now });
+  await using repositories = new Repositories({ list: () => listRepositories(shell.env, now()), now, waits: true });
   const { rows, problems } = await readRuns(repositories, {
     ...EVERY_RUN,
     statuses: new Set(input.texts("status")),

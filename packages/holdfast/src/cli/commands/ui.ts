@@ -104,7 +104,7 @@ async function serve(
   const sessions = new Sessions(now, params.token);
   const secret = randomBytes(32).toString("base64url");
   const files = server.readPage();
-  await using repositories = new Repositories({ list, now });
+  await using repositories = new Repositories({ list, now, waits: false });
   const instance = randomBytes(6).toString("hex");
   const live = new LiveEvents(repositories, instance);
   const entry = process.argv[1] ?? "";
