@@ -15,7 +15,7 @@ import type { LayoutMirror } from "@holdfast/workflows/plugin";
 import type { RunDetails } from "../run-status.ts";
 import type { RunReport } from "../start-run.ts";
 import { EXPECTED_ENTRIES_VARIABLE, stoppedKey, terminatedKey } from "../worker/plan-work.ts";
-import { pageText, runPath } from "../ui/ui-state.ts";
+import { pageLink, runPath } from "../ui/ui-state.ts";
 import type { Shell } from "./command.ts";
 import { EXITS, type Exit } from "./exit.ts";
 import { isTerminated } from "./interrupts.ts";
@@ -72,12 +72,16 @@ export async function executeRun(
   // Without this mark, after a kill or on a full disk, the run is paused and the worker does not continue it.
   if (outcome.kind === "interrupted" && isTerminated(shell.signal))
     await holdfast.store.setMeta(terminatedKey(run), String(status.run.entries)).catch(() => undefined);
-  if (shell.json)
-    shell.write(
-      `${JSON.stringify({ kind: "result", run: statusJson(status), result: outcome, earlier: earlier === true })}\n`,
-    );
-  else shell.write(outcomeText(outcome, status, shell.page, flags));
-  shell.notify(pageText(shell.env, holdfast.store.location, runPath(run)));
+  const link = pageLink(shell.env, holdfast.store.location, runPath(run));
+  const document = {
+    kind: "result",
+    run: statusJson(status),
+    result: outcome,
+    earlier: earlier === true,
+    ...link.json,
+  };
+  shell.write(shell.json ? `${JSON.stringify(document)}\n` : outcomeText(outcome, status, shell.page, flags));
+  shell.notify(link.text);
   return exitOfOutcome(outcome);
 }
 
@@ -370,8 +374,9 @@ export async function executeDetached(
   }
   child.unref();
   const { program } = shell.talk;
+  const link = pageLink(shell.env, holdfast.store.location, runPath(run));
   shell.print({
-    json: () => ({ kind: "detached", run, pid: child.pid, log: log.path, queued: begun === "waiting" }),
+    json: () => ({ kind: "detached", run, pid: child.pid, log: log.path, queued: begun === "waiting", ...link.json }),
     text: () =>
       begun === "waiting"
         ? `Queued in the background: ${run} (pid ${child.pid})\n`
@@ -380,7 +385,7 @@ export async function executeDetached(
   shell.notify(`Show its status: ${program} status ${run}`);
   shell.notify(`Show its output: ${program} output ${run} --follow`);
   shell.notify(`Stop it:         ${program} stop ${run} --after-step`);
-  shell.notify(pageText(shell.env, holdfast.store.location, runPath(run)));
+  shell.notify(link.text);
   return "done";
 }
 

@@ -98,7 +98,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   }),
   approve: strictObject({ run, question, answer: nullable(string()), by: nullable(string()) }),
   status: union([
-    strictObject({ kind: literal("status").optional(), run: union([details, run]) }),
+    strictObject({ kind: literal("status").optional(), run: union([details, run]), page: string().optional() }),
     strictObject({
       kind: literal("status").optional(),
       at: time,
@@ -268,6 +268,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     best: array(strictObject({ dimension: string(), ids: texts })),
     diffs: array(strictObject({ from: string(), to: string(), text: string() })),
     choice: nullable(strictObject({ id: string(), tag: string(), untagged: texts })),
+    page: string().optional(),
   }),
   "cherry-pick": strictObject({
     plan: strictObject({

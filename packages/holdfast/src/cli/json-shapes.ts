@@ -211,6 +211,7 @@ export const result = strictObject({
     strictObject({ kind: literal("ask"), findings: array(finding) }),
   ]),
   earlier: boolean(),
+  page: string().optional(),
 });
 /** What a run uses of this machine. */
 export const uses = strictObject({
@@ -293,6 +294,7 @@ const detached = strictObject({
   pid: count,
   log: string(),
   queued: boolean(),
+  page: string().optional(),
 });
 export const execution = [...events, result, detached] as const;
 

@@ -17,6 +17,7 @@ import {
   toHoldfastError,
 } from "./output/terminal.ts";
 import { createMasking } from "@holdfast/core/mask";
+import { NO_LINK, type PageLink } from "../ui/ui-state.ts";
 import { STYLE_MARK, pageOf } from "./output/page.ts";
 import { parseArguments, splitCommand } from "./parse-arguments.ts";
 import { PROGRAM, openShell, repeatFlags } from "./shell.ts";
@@ -83,7 +84,8 @@ async function runCommandLine(params: {
   const consent = "dry-run" in command.spec.flags && typed.on("dry-run") ? "reads" : command.spec.consent;
   const shell = await openShell({ globals, streams, signal, commands: loadCommands, reads, consent, windsDown });
   const failed = (thrown: unknown): Exit => {
-    const exit = reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program });
+    const link = shell.linkOf(toHoldfastError(thrown));
+    const exit = reportFailure({ thrown, argv, err: streams.err, program: shell.talk.program, link });
     const isFull = thrown instanceof HoldfastError && thrown.code === "DISK_FULL";
     return isFull && command.spec.waitsForSpace === true ? "waiting" : exit;
   };
@@ -119,17 +121,19 @@ function reportFailure(params: {
   readonly argv: readonly string[];
   readonly err: Sink;
   readonly program?: string;
+  readonly link?: PageLink;
 }): Exit {
-  const program = params.program ?? PROGRAM;
+  const { program = PROGRAM, link = NO_LINK } = params;
   const error = toHoldfastError(params.thrown);
   const hint = error.hint === undefined ? null : repeatFlags(error.hint, program, COMMAND_NAMES);
   const words = params.argv.slice(0, [...params.argv, "--"].indexOf("--"));
   if (words.includes("--json")) {
-    params.err.write(`${JSON.stringify(errorDocument(error, hint))}\n`);
+    params.err.write(`${JSON.stringify(errorDocument(error, hint, link.json))}\n`);
   } else {
     const noColorFlag = words.includes("--no-color");
     const page = pageOf({ stream: process.stderr, env: process.env, noColorFlag, program });
     params.err.write(errorText(error, hint, page));
+    if (link.text !== "") params.err.write(`${link.text}\n`);
     // The other findings of a preflight, errors first.
     for (const finding of findingsIn(error)) {
       const fix = finding.hint === null ? null : repeatFlags(finding.hint, program, COMMAND_NAMES);

@@ -3,13 +3,16 @@ import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Adapters } from "@holdfast/core/adapters";
+import { RUN_ID } from "@holdfast/core/run";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type EffectiveConfig, type Origin, openParamsOf } from "../config/effective-config.ts";
 import type { Holdfast } from "../holdfast.ts";
 import { registerRepository } from "../repository-registry.ts";
+import { NO_LINK, type PageLink, pageLink, runPath } from "../ui/ui-state.ts";
 import type { Command, GLOBAL_FLAGS, Input, Shell } from "./command.ts";
 import { type Consent, type ConsentScope, type ReadSettings, USES_OF, createConsent } from "./consent.ts";
+import { EXIT_OF } from "./exit.ts";
 import { type PendingResult, createPendingWork } from "./interrupts.ts";
 import { STYLE_MARK, pageOf, pageWidth } from "./output/page.ts";
 import { NO_PROGRESS, type Streams, createProgress } from "./output/terminal.ts";
@@ -33,6 +36,8 @@ interface OpenShell extends Shell {
   close(): Promise<PendingResult>;
   /** The error about runs that were left out of the output because the store was truncated; null: there are none. */
   withheld(): Promise<HoldfastError | null>;
+  /** The page of the run that an error is about, if the user must act or wait. */
+  linkOf(error: HoldfastError): PageLink;
 }
 
 export async function openShell(params: ShellParams): Promise<OpenShell> {
@@ -48,6 +53,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const work = createPendingWork();
   let holdfast: Promise<Holdfast> | undefined;
   let opensForWriting = false;
+  let location: string | undefined;
 
   const hushed = (): boolean => signal.aborted && !params.windsDown;
   const notify = (text: string): void => {
@@ -103,6 +109,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
         await consent.warnOfStore();
         const readOnly = !writes;
         const opened = await openStore({ cwd, create, pretend, readOnly, settings, refuseCall: consent.refuseCall });
+        location = opened.store.location;
         // The first run of a repository takes long, and is listed while it runs.
         if (create && writes) await register(opened);
         return opened;
@@ -185,6 +192,11 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
         hint: "The other runs are complete. Restore the whole directory from one backup; `holdfast verify` names the damage.",
         data: { location: store.location, runs: cuts.map(({ run, number, why }) => ({ run, number, why })) },
       });
+    },
+    linkOf({ code, data: { run } }) {
+      const exit = EXIT_OF[code];
+      if (location === undefined || typeof run !== "string" || !RUN_ID.test(run)) return NO_LINK;
+      return exit === "needs_you" || exit === "held" ? pageLink(env, location, runPath(run)) : NO_LINK;
     },
     async close() {
       const ended = await work.settle();

@@ -73,15 +73,22 @@ export function announcePageServer(env: Env, server: PageServer): Disposable {
   };
 }
 
-/**
- * The line that a command prints about its page: the address on the live server. "" without a server, which is the usual case and
- * costs one look at a file. Never has a secret.
- */
-export function pageText(env: Env, store: string, pathOf: (repository: string) => string): string {
+/** The address of a page, as a line and as a member of a JSON document. Both are empty without a server. Never has a secret. */
+export interface PageLink {
+  readonly text: string;
+  readonly json: { readonly page?: string };
+}
+
+export const NO_LINK: PageLink = { text: "", json: {} };
+
+/** The page about what a command did, if a server runs. Usually none does, which costs one look at a file. */
+export function pageLink(env: Env, store: string, pathOf: (repository: string) => string): PageLink {
   const server = findPageServer(env);
-  if (server === null || (server.only !== null && server.only !== store)) return "";
+  if (server === null || (server.only !== null && server.only !== store)) return NO_LINK;
   const key = listRepositories(env, Date.now()).find((one) => one.store === store)?.key;
-  return key === undefined ? "" : `Page: ${server.origin}${pathOf(key)}`;
+  if (key === undefined) return NO_LINK;
+  const page = `${server.origin}${pathOf(key)}`;
+  return { text: `Page: ${page}`, json: { page } };
 }
 
 export function runPath(run: string): (repository: string) => string {

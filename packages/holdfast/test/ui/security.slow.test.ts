@@ -233,6 +233,16 @@ test(
     const shown = await journey.run("status", "work");
     expect(shown.stderr).toContain(`Page: ${page.origin}/r/repo-1/work\n`);
     expect(shown.stderr).not.toContain(secret);
+    expect(await journey.json("status", "work")).toMatchObject({ page: `${page.origin}/r/repo-1/work` });
+    expect(await journey.json("compare", "work", "work@1")).toMatchObject({
+      page: `${page.origin}/compare?r=repo-1%2Fwork&r=repo-1%2Fwork%401`,
+    });
+    // An error that waits for the user, too.
+    await journey.json("fork", "work@1", "--as", "other");
+    const refused = await journey.fails(4, "rm", "work");
+    expect(refused).toContain(`Page: ${page.origin}/r/repo-1/work\n`);
+    const { error } = JSON.parse(await journey.fails(4, "rm", "work", "--json"));
+    expect(error).toMatchObject({ code: "NEEDS_DECISION", page: `${page.origin}/r/repo-1/work` });
 
     await using other = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
     // Of two servers, commands name the first.

@@ -6,7 +6,7 @@ import type { EffectSeen, HistoryStep } from "../../compare-history.ts";
 import { type CheckTrail, type CodeChange, allPass } from "../../compare-measures.ts";
 import type { ComparedPair, ComparedSide, Comparison } from "../../compare-runs.ts";
 import type { Holdfast } from "../../holdfast.ts";
-import { pageText } from "../../ui/ui-state.ts";
+import { pageLink } from "../../ui/ui-state.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun, worktreePaths } from "../operands.ts";
@@ -70,14 +70,15 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     ...(text === undefined ? {} : { text }),
   });
   const choice = chosen === undefined ? null : await choose(shell, holdfast, { compared, chosen });
+  const path = (repository: string): string =>
+    `/compare?${addresses.map((address) => `r=${encodeURIComponent(`${repository}/${address}`)}`).join("&")}`;
+  const link = pageLink(shell.env, holdfast.store.location, path);
   shell.print({
-    json: () => comparisonJson(compared, choice),
+    json: () => ({ ...comparisonJson(compared, choice), ...link.json }),
     ...(compared.diffs.length > 0 ? { content: true as const } : {}),
     text: (page) => comparisonText(compared, page) + (choice === null ? "" : `\n${choiceText(compared, choice, page)}`),
   });
-  const path = (repository: string): string =>
-    `/compare?${addresses.map((address) => `r=${encodeURIComponent(`${repository}/${address}`)}`).join("&")}`;
-  shell.notify(pageText(shell.env, holdfast.store.location, path));
+  shell.notify(link.text);
   return "done";
 }
 

@@ -307,7 +307,10 @@ When a command fails, stdout stays empty and one JSON line is on stderr:
 
 \`hint\` may be null; \`retry\` is \`never\`, \`later\` or \`ask\`; the codes are listed in errors.md. Damage found by
 \`verify\`, a failed check of \`doctor\` and the problems of \`config check\` are results, not errors: the document is on
-stdout, and the exit status is not 0.`;
+stdout, and the exit status is not 0.
+
+While \`holdfast ui\` runs, \`run\`, \`resume\`, \`status\`, \`compare\` and errors about a run that needs you or is held name
+the address of its page. In JSON it is \`page\`.`;
 
 function commandSection(spec: CommandSpec): readonly string[] {
   const operands = spec.operands.map(({ name, about }) => `| \`${name}\` | ${about} |`);

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast, RunOverview } from "../../holdfast.ts";
 import type { RunDetails } from "../../run-status.ts";
-import { pageText, runPath } from "../../ui/ui-state.ts";
+import { pageLink, runPath } from "../../ui/ui-state.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { canRedraw, createLiveRegion } from "../live-view.ts";
@@ -66,9 +66,10 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const { id } = await findRun(holdfast, typed);
   if (input.on("watch")) return await watchStatus(shell, holdfast, id);
   const status = await holdfast.status(id);
-  shell.print({ json: () => ({ run: statusJson(status) }), text: (page) => statusText(status, page) });
+  const link = pageLink(shell.env, holdfast.store.location, runPath(id));
+  shell.print({ json: () => ({ run: statusJson(status), ...link.json }), text: (page) => statusText(status, page) });
   shell.notify(nextText(status, shell.talk));
-  shell.notify(pageText(shell.env, holdfast.store.location, runPath(id)));
+  shell.notify(link.text);
   return "done";
 }
 

@@ -180,9 +180,13 @@ function wrapLines(text: string, page: Page, margin: number): readonly string[] 
 const WIDEST = 100;
 
 /** The only format of a failure under --json. */
-export function errorDocument(error: HoldfastError, hint: string | null): unknown {
+export function errorDocument(
+  error: HoldfastError,
+  hint: string | null,
+  link: { readonly page?: string } = {},
+): unknown {
   const { code, message, retry, data } = error;
-  return { error: { code, message, hint, retry, data } };
+  return { error: { code, message, hint, retry, data, ...link } };
 }
 
 /** Anything but a clear yes is a no. Enter is a yes only where nothing can be lost; the end of the input never is. */
