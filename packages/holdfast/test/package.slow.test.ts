@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -16,6 +16,7 @@ import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { dependencyFolders } from "./installed-package.ts";
+import { startPage } from "./ui/page-server.ts";
 
 /** What users get: the tarball, packed from a copy of the repository and installed into an empty project, without a network. */
 
@@ -174,6 +175,19 @@ test("the command starts, and every entry of the library can be imported", () =>
     "holdfast/context": expect.arrayContaining(["CheckpointStore"]),
     "holdfast/testing": expect.arrayContaining(["storeContract", "agentContract", "forgeContract"]),
   });
+});
+
+test("`holdfast ui` serves its page, and every file that the page loads", async () => {
+  const env = { PATH: process.env["PATH"], HOME: folder };
+  const start = (args: readonly string[]) =>
+    spawn(process.execPath, [join(installed, "bin/holdfast.cjs"), ...args], { cwd: project, env, stdio: "pipe" });
+  await using page = await startPage({ start }, { cwd: project });
+  expect(await page.get("/api/boot")).toMatchObject({ version: manifest().version, repositories: [] });
+  const { text } = await page.send({ path: "/" });
+  const loaded = [...text.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, path = ""]) => path);
+  const types = await Promise.all(loaded.map(async (path) => (await page.send({ path })).headers["content-type"]));
+  expect(types).toEqual(expect.arrayContaining(["text/javascript; charset=utf-8", "text/css; charset=utf-8"]));
+  expect(types).not.toContain("text/html; charset=utf-8");
 });
 
 test("a newcomer follows the tutorial: killed once, resumed, merged, removed, and nothing is left", () => {

@@ -175,15 +175,19 @@ function streamEvents(context: Context, live: LiveEvents): Response {
   // Nothing between the server and the browser may collect events before it passes them on.
   context.header("X-Accel-Buffering", "no");
   return streamSSE(context, async (stream) => {
+    let waiting = 0;
     const write = ({ id, event }: Numbered): void => {
-      void stream.writeSSE({ id, event: event.event, data: JSON.stringify(event.data) });
+      waiting += 1;
+      // A page that does not read must not fill the memory. It asks for what it missed when it connects again.
+      if (waiting > MAX_WAITING) return stream.abort();
+      void stream.writeSSE({ id, event: event.event, data: JSON.stringify(event.data) }).finally(() => (waiting -= 1));
     };
     const missed = lastId === undefined ? [] : live.ring.since(lastId);
     const stop = live.listen({ topics, send: write });
     const end = new Promise<void>((resolve) => stream.onAbort(resolve));
     try {
-      if (missed === null)
-        write({ id: live.ring.lastId, event: { event: "resync", data: { reason: "the server was restarted" } } });
+      if (missed === null || missed.length > MAX_WAITING)
+        write({ id: live.ring.lastId, event: { event: "resync", data: { reason: "too much was missed" } } });
       else for (const one of missed) if (concerns(one.event, topics)) write(one);
       await Promise.race([live.watching, end]);
       for (let isOpen = true; isOpen;) {
@@ -197,6 +201,7 @@ function streamEvents(context: Context, live: LiveEvents): Response {
 }
 
 const PING_MS = 15_000;
+const MAX_WAITING = 1000;
 
 function ends(context: Context): [string, string] {
   return [textIn(context, "a"), textIn(context, "b")];
@@ -333,20 +338,31 @@ export interface RunningServer extends AsyncDisposable {
   readonly origin: string;
 }
 
+/** Any program of this machine can connect: one that sends slowly, or nothing, is cut off. */
+const LIMITS = {
+  maxHeaderSize: 16 * 1024,
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 5000,
+};
+const MAX_CONNECTIONS = 256;
+
 /** Listens. `port` null: the usual one, or any other if it is taken. */
 export async function startServer(params: {
-  readonly app: (hosts: () => ReadonlySet<string>) => Hono;
+  readonly app: (hosts: () => ReadonlySet<string>) => Pick<Hono, "fetch">;
   readonly address: string;
   readonly port: number | null;
+  readonly limits?: Partial<typeof LIMITS>;
 }): Promise<RunningServer> {
-  const { address } = params;
+  const { address, limits } = params;
   let hosts: ReadonlySet<string> = new Set();
   const app = params.app(() => hosts);
   const server = createAdaptorServer({
     fetch: app.fetch,
     hostname: address,
-    serverOptions: { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000 },
+    serverOptions: { ...LIMITS, ...limits },
   });
+  server.maxConnections = MAX_CONNECTIONS;
   const listen = (port: number): Promise<void> =>
     new Promise((resolve, reject) => {
       server.once("error", reject);

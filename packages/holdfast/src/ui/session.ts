@@ -63,12 +63,14 @@ export function ownHosts(address: string, port: number): ReadonlySet<string> {
 /** Codes and tokens are kept as digests: their comparison takes the same time whatever was sent. */
 export class Sessions {
   readonly #codes = new Map<string, number>();
-  readonly #tokens = new Map<string, true>();
+  readonly #tokens = new Set<string>();
   readonly #now: () => number;
+  readonly #fixed: string | null;
 
+  /** `fixed`: a token that the user chose. */
   constructor(now: () => number, fixed: string | null) {
     this.#now = now;
-    if (fixed !== null) this.#tokens.set(digest(fixed), true);
+    this.#fixed = fixed === null ? null : digest(fixed);
   }
 
   /** A code for one browser, once. */
@@ -87,15 +89,17 @@ export class Sessions {
     this.#codes.delete(key);
     if (until === undefined || until <= this.#now()) return null;
     const token = randomBytes(32).toString("base64url");
-    this.#tokens.set(digest(token), true);
-    const [oldest] = this.#tokens.keys();
+    this.#tokens.add(digest(token));
+    const [oldest] = this.#tokens;
     if (this.#tokens.size > MAX_SESSIONS && oldest !== undefined) this.#tokens.delete(oldest);
     return token;
   }
 
   allows(authorization: string | undefined): boolean {
     const token = /^Bearer ([A-Za-z0-9_-]{1,200})$/.exec(authorization ?? "")?.[1];
-    return token !== undefined && this.#tokens.has(digest(token));
+    if (token === undefined) return false;
+    const key = digest(token);
+    return key === this.#fixed || this.#tokens.has(key);
   }
 }
 

@@ -37,7 +37,7 @@ export interface Answer {
 }
 
 export async function startPage(
-  command: BuiltCommand,
+  command: Pick<BuiltCommand, "start">,
   params: { readonly cwd: string; readonly args?: readonly string[]; readonly env?: Readonly<Record<string, string>> },
 ): Promise<PageServer> {
   const child = command.start(["ui", "--no-open", "--json", "--port", "0", ...(params.args ?? [])], {
