@@ -134,7 +134,7 @@ export class LiveEvents {
     this.ring = new EventRing(instance);
     this.#repositories = repositories;
     this.#lastSeenAt = repositories.now();
-    repositories.onRead = () => this.#emit({ event: "resync", data: { reason: "a slow store was read" } });
+    repositories.onRead = () => this.#emit({ event: "resync", data: { reason: "more is known" } });
   }
 
   get streams(): number {

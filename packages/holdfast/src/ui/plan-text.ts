@@ -203,6 +203,29 @@ function removal({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
   };
 }
 
+/** A difference that the user must accept before the run continues. */
+export interface OpenFinding {
+  readonly kind: string;
+  readonly summary: string;
+  /** Removed and added lines; "" if it is not about a text. */
+  readonly diff: string;
+  /** What is there now. */
+  readonly actual: unknown;
+}
+
+/** Of the document of `resume --dry-run`. */
+export function openFindings(document: JsonRecord): readonly OpenFinding[] {
+  return asRecords(asRecord(document["plan"])["judgements"])
+    .filter(({ decision }) => decision === "open")
+    .map(({ finding }) => asRecord(finding))
+    .map(({ kind, summary, diff, actual }) => ({
+      kind: asText(kind),
+      summary: asText(summary),
+      diff: asText(diff),
+      actual,
+    }));
+}
+
 function resumption({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
   const plan = asRecord(doc["plan"]);
   const { id } = row.run;
@@ -214,10 +237,10 @@ function resumption({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
       ...(asText(plan["hint"]) === "" ? {} : { hint: asText(plan["hint"]) }),
     });
   const judgements = asRecords(plan["judgements"]).filter(({ decision }) => decision !== "accepted_before");
-  const open = judgements.filter(({ decision }) => decision === "open");
-  const accept = open.map(({ finding }) => asText(asRecord(finding)["kind"]));
+  const open = openFindings(doc);
+  const accept = open.map(({ kind: one }) => one);
   const changes = judgements.map(({ finding }) => asText(asRecord(finding)["summary"]));
-  const diffs = open.map(({ finding }) => asText(asRecord(finding)["diff"])).filter((diff) => diff !== "");
+  const diffs = open.map(({ diff }) => diff).filter((diff) => diff !== "");
   const doings = [...new Set(asRecords(plan["actions"]).map(({ why }) => asText(why)))];
   const notes = textsOf(doc["notes"]);
   return {

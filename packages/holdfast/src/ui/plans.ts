@@ -4,14 +4,14 @@
  */
 import { join } from "node:path";
 import { type JsonRecord, asRecord, asText, isRecord, sha256 } from "@holdfast/core/json";
-import type { Action, ApplyRequest, ApplyResult, Plan, Problem } from "@holdfast/dashboard/api";
+import type { Action, ApplyRequest, ApplyResult, Plan, Problem, RunRow } from "@holdfast/dashboard/api";
 import { type ErrorCode, HoldfastError, usageError } from "@holdfast/platform/error";
 import { randomId } from "@holdfast/platform/identity";
 import { runProcess } from "@holdfast/platform/subprocess";
 import { ACTOR_VARIABLE } from "../actor.ts";
 import { EXIT_OF } from "../cli/exit.ts";
 import { commandText, commandsOf, dryRunOf, parseKey, subjectOf } from "./actions.ts";
-import { type PlanText, planText, resultText } from "./plan-text.ts";
+import { type OpenFinding, type PlanText, openFindings, planText, resultText } from "./plan-text.ts";
 import type { OpenRepository, Repositories } from "./repositories.ts";
 
 export interface PlansParams {
@@ -37,17 +37,27 @@ interface Ran {
 
 export class Plans {
   readonly #params: PlansParams;
-  readonly #plans = new Map<string, Plan>();
+  /** `asked`: the action before the plan added what the user accepts by it. A plan is made again from that. */
+  readonly #plans = new Map<string, { readonly asked: Action; readonly plan: Plan }>();
   /** Results by idempotency key. */
   readonly #applied = new Map<string, Promise<ApplyResult>>();
+
+  /** What the last plan of a resume found, by run. */
+  readonly #found = new Map<string, { readonly entries: number; readonly findings: readonly OpenFinding[] }>();
 
   constructor(params: PlansParams) {
     this.#params = params;
   }
 
+  /** What changed since the run stopped, if a plan has looked and the run has no entry since. Nothing is asked of a forge here. */
+  findings({ key, run }: Pick<RunRow, "key" | "run">): readonly OpenFinding[] {
+    const found = this.#found.get(key);
+    return found?.entries === run.entries ? found.findings : [];
+  }
+
   async make(action: Action): Promise<Plan> {
     const plan = await this.#plan(action, randomId());
-    this.#plans.set(plan.id, plan);
+    this.#plans.set(plan.id, { asked: action, plan });
     forgetOldest(this.#plans, MAX_PLANS);
     return plan;
   }
@@ -67,12 +77,13 @@ export class Plans {
   }
 
   async #apply(id: string, request: ApplyRequest): Promise<ApplyResult> {
-    const plan = this.#plans.get(id);
-    const isOld = plan === undefined || Date.parse(plan.expiresAt) <= this.#params.repositories.now();
-    if (isOld) throw usageError("This plan is too old", "Look at a new one.");
-    const again = await this.#plan(plan.action, id);
+    const known = this.#plans.get(id);
+    if (known === undefined || Date.parse(known.plan.expiresAt) <= this.#params.repositories.now())
+      throw usageError("This plan is too old", "Look at a new one.");
+    const { asked, plan } = known;
+    const again = await this.#plan(asked, id);
     if (again.digest !== request.digest) {
-      this.#plans.set(id, again);
+      this.#plans.set(id, { asked, plan: again });
       return { kind: "changed", plan: again };
     }
     const { opened } = await this.#subject(plan.action);
@@ -104,6 +115,8 @@ export class Plans {
     const argv = dryRunOf(action, raise);
     const dry = argv === null ? null : await this.#run(opened, argv, PLAN_MS);
     if (dry !== null && dry.problem !== null) throw asError(dry.problem);
+    if (dry !== null && action.kind === "resume" && action.accept.length === 0)
+      this.#remember(row, openFindings(dry.document));
     const checkpoint =
       "sequence" in action && action.kind !== "cherry_pick"
         ? await holdfast.resolve(`${run}@${action.sequence}`)
@@ -112,6 +125,13 @@ export class Plans {
     const text = planText({ action, row, document: dry?.document ?? null, checkpoint, effects });
     const command = commandText(commandsOf(text.action, raise));
     return planOf({ id, text, command, expires: now + LIFE_MS });
+  }
+
+  #remember(row: RunRow, findings: readonly OpenFinding[]): void {
+    const isKnown = JSON.stringify(this.findings(row)) === JSON.stringify(findings);
+    this.#found.set(row.key, { entries: row.run.entries, findings });
+    forgetOldest(this.#found, MAX_PLANS);
+    if (!isKnown) this.#params.repositories.onRead();
   }
 
   /** Runs one command of the CLI in the main worktree of the repository. Texts of the repository never become flags. */

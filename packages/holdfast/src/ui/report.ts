@@ -6,7 +6,7 @@ import { comparisonJson } from "../cli/commands/compare.ts";
 import { parseKey } from "./actions.ts";
 import type { ChangesReader } from "./changes.ts";
 import type { OpenRepository, Repositories } from "./repositories.ts";
-import { readCheckpoints, readEffects, readRunPage, readTimeline } from "./run-page.ts";
+import { type KnownFindings, readCheckpoints, readEffects, readRunPage, readTimeline } from "./run-page.ts";
 
 const MOST = 8;
 /** Lines of all patches of a report: more than this is not read on paper. */
@@ -49,10 +49,10 @@ export async function readComparison(repositories: Repositories, text: string): 
 export async function readReport(
   opened: OpenRepository,
   run: string,
-  params: { readonly changes: ChangesReader; readonly now: number },
+  params: { readonly changes: ChangesReader; readonly now: number; readonly findings: KnownFindings },
 ): Promise<Report> {
   const { changes: reader, now } = params;
-  const page = await readRunPage(opened, run, now);
+  const page = await readRunPage(opened, run, params);
   const timeline = await readTimeline(opened, run, now);
   const { checkpoints } = await readCheckpoints(opened, run, { before: null, limit: MAX_REPORT_CHECKPOINTS });
   const effects = await readEffects(opened, run);

@@ -122,7 +122,7 @@ interface Handle {
 }
 
 export class Repositories implements AsyncDisposable {
-  /** Called when a store has been read that was too slow for an answer. */
+  /** Called when pages must ask again: a store has been read that was too slow for an answer, or a plan has found changes. */
   onRead: () => void = () => undefined;
   readonly #params: RepositoriesParams;
   readonly #open = new Map<string, Handle>();

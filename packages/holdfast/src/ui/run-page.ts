@@ -28,6 +28,7 @@ import { entrySummary } from "../cli/commands/events.ts";
 import { readGraph } from "../run-status.ts";
 import { allowedActions, commandText } from "./actions.ts";
 import { EVERY_RUN, type OpenRepository, type Repositories, readRuns } from "./repositories.ts";
+import type { OpenFinding } from "./plan-text.ts";
 import { link } from "./run-rows.ts";
 import type { StoryReader, Undoable } from "./run-story.ts";
 
@@ -38,7 +39,14 @@ export async function readTimeline(opened: OpenRepository, id: string, now: numb
   return timeline.timeline({ now, live: status.kind === "running", crashedAt });
 }
 
-export async function readRunPage(opened: OpenRepository, id: string, now: number): Promise<RunPage> {
+/** What a plan found that the user must accept before a run continues. */
+export type KnownFindings = (row: RunRow) => readonly OpenFinding[];
+
+export async function readRunPage(
+  opened: OpenRepository,
+  id: string,
+  { now, findings }: { readonly now: number; readonly findings: KnownFindings },
+): Promise<RunPage> {
   const { holdfast } = opened;
   const found = await holdfast.runWithStatus(id);
   const { run, status } = found;
@@ -51,17 +59,18 @@ export async function readRunPage(opened: OpenRepository, id: string, now: numbe
     handle.newestWhole(),
   ]);
   const issue = checkpoint?.planes.inputs.issue ?? null;
+  const body = findings(row).find(({ kind }) => kind === "issue_body_changed")?.actual;
   return {
     asOf: new Date(now).toISOString(),
     row,
     worktree: workspace?.root ?? null,
     reasonCard: reasonCard(row, story),
-    inbox: await readItem(opened, row),
+    inbox: await readItem(opened, row, findings(row)),
     undo: undoOf(row.key, story.undoable, found),
     actions: allowedActions({ key: row.key, run, status }),
     graph: graph === null ? null : (graph.picture as object as Json),
     notes: story.notes.slice(-MAX_NOTES),
-    issueText: issue === null ? null : { before: issue.body, now: null },
+    issueText: issue === null ? null : { before: issue.body, now: typeof body === "string" ? body : null },
     command: `holdfast status ${id}`,
   };
 }
@@ -112,8 +121,9 @@ function inboxItem(params: {
   readonly effects: readonly Effect[];
   /** Whether a limit of iterations ended it. */
   readonly limited: boolean;
+  readonly findings: readonly OpenFinding[];
 }): InboxItem | null {
-  const { row, story, effects } = params;
+  const { row, story, effects, findings } = params;
   const { status } = row.run;
   const run = row.key;
   const failure = failureEvidence(story);
@@ -137,6 +147,18 @@ function inboxItem(params: {
   ) => ({ row, kind, title, evidence, options }) satisfies InboxItem;
   if (row.damaged.length > 0 || row.run.unfinishedRestore !== null)
     return item("damaged", row.reason ?? "Checkpoints cannot be read", [], restoreOptions(row));
+  if (findings.length > 0) {
+    const accept = [...new Set(findings.map(({ kind }) => kind))];
+    const about = "The changes are accepted, and the run continues in the background.";
+    const take: InboxOption = {
+      label: "Accept and resume",
+      about,
+      risky: true,
+      action: { kind: "resume", run, accept },
+    };
+    const title = findings.length === 1 ? findings[0]?.summary : `${findings.length} things changed since it stopped`;
+    return item("findings", title ?? "", findings.map(findingEvidence), [take, abort]);
+  }
   switch (status.kind) {
     case "waiting": {
       if (status.for === "budget") return item("budget", status.reason, failure, [...raiseOptions(row), abort]);
@@ -214,26 +236,36 @@ function failureEvidence({ failure }: Pick<StoryReader, "failure">): readonly Ev
   return failure.tail.length === 0 ? [why] : [why, { title: "Its last lines", kind: "output", lines: failure.tail }];
 }
 
+function findingEvidence({ summary, diff }: OpenFinding): Evidence {
+  return diff === "" ? textEvidence("Changed", summary) : { title: summary, kind: "diff", lines: diff.split("\n") };
+}
+
 function textEvidence(title: string, text: string): Evidence {
   return { title, kind: "text", lines: text.split("\n") };
 }
 
-async function readItem(opened: OpenRepository, row: RunRow): Promise<InboxItem | null> {
-  if (row.group !== "you") return null;
+async function readItem(
+  opened: OpenRepository,
+  row: RunRow,
+  findings: readonly OpenFinding[],
+): Promise<InboxItem | null> {
+  if (row.group !== "you" && findings.length === 0) return null;
   const { id, status } = row.run;
   const { holdfast } = opened;
   // A damaged run is in the inbox for that reason.
   const { story } = await opened.read(row.run).catch(() => ({ story: { failure: null } }));
   const effects = await holdfast.store.listEffects(id).catch(() => []);
   const limited = status.kind === "failed" && (await holdfast.status(id).catch(() => null))?.raise != null;
-  return inboxItem({ row, story, effects, limited });
+  return inboxItem({ row, story, effects, limited, findings });
 }
 
-export async function readInbox(repositories: Repositories): Promise<Inbox> {
+export async function readInbox(repositories: Repositories, findings: KnownFindings): Promise<Inbox> {
   const { asOf, rows, problems } = await readRuns(repositories, { ...EVERY_RUN, limit: 0 });
   const items: InboxItem[] = [];
   for (const row of rows) {
-    const item = row.group === "you" ? await readItem(await repositories.open(row.repository), row) : null;
+    const known = findings(row);
+    if (row.group !== "you" && known.length === 0) continue;
+    const item = await readItem(await repositories.open(row.repository), row, known);
     if (item !== null) items.push(item);
   }
   return { asOf, items: items.toSorted((a, b) => (a.row.updatedAt < b.row.updatedAt ? -1 : 1)), problems };

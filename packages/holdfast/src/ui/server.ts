@@ -26,6 +26,7 @@ import {
   readRuns,
 } from "./repositories.ts";
 import {
+  type KnownFindings,
   readCheckpoints,
   readEffects,
   readEntries,
@@ -92,6 +93,7 @@ export const CODE_MS = { opened: 60_000, printed: 10 * 60_000 } as const;
 export function createApp(params: ServerParams): Hono {
   const app = new Hono();
   const { repositories, sessions } = params;
+  const findings: KnownFindings = (row) => params.plans.findings(row);
   const codes = new RateLimit(10, () => repositories.now());
 
   app.use("*", async (context, next) => {
@@ -135,7 +137,7 @@ export function createApp(params: ServerParams): Hono {
     return context.json(boot);
   });
   app.get("/api/runs", async (context) => context.json(await readRuns(repositories, runsQuery(context))));
-  app.get("/api/inbox", async (context) => context.json(await readInbox(repositories)));
+  app.get("/api/inbox", async (context) => context.json(await readInbox(repositories, findings)));
   if (!params.readOnly) addActionRoutes(app, params);
   const changes = new ChangesReader(repositories);
   app.get("/api/diff", async (context) => context.json(await changes.changes(...ends(context))));
@@ -144,7 +146,7 @@ export function createApp(params: ServerParams): Hono {
   );
   app.get("/api/compare", async (context) => context.json(await readComparison(repositories, textIn(context, "runs"))));
   app.get("/api/events", (context) => streamEvents(context, params.live));
-  addRunRoutes(app, repositories, changes);
+  addRunRoutes(app, { repositories, changes, findings });
 
   app.all("/api/*", (context) => refuse(context, 404, "There is no such address."));
   app.get("*", (context) => servePage(context, params.files));
@@ -213,7 +215,11 @@ function textIn(context: Context, name: string): string {
   return text;
 }
 
-function addRunRoutes(app: Hono, repositories: Repositories, changes: ChangesReader): void {
+function addRunRoutes(
+  app: Hono,
+  params: { readonly repositories: Repositories; readonly changes: ChangesReader; readonly findings: KnownFindings },
+): void {
+  const { repositories, changes, findings } = params;
   const at = "/api/runs/:repository/:run";
   const now = (): number => repositories.now();
   const get = (path: string, answer: (opened: OpenRepository, run: string, context: Context) => Promise<unknown>) =>
@@ -221,7 +227,7 @@ function addRunRoutes(app: Hono, repositories: Repositories, changes: ChangesRea
       const { opened, run } = await openRun(repositories, context);
       return context.json((await answer(opened, run, context)) as object);
     });
-  get("", (opened, run) => readRunPage(opened, run, now()));
+  get("", (opened, run) => readRunPage(opened, run, { now: now(), findings }));
   get("/timeline", (opened, run) => readTimeline(opened, run, now()));
   get("/entries", (opened, run, context) =>
     readEntries(opened, run, {
@@ -241,7 +247,7 @@ function addRunRoutes(app: Hono, repositories: Repositories, changes: ChangesRea
   get("/checkpoints/:number/transcript", (opened, run, context) =>
     changes.transcript(opened, { run, sequence: parameter(context, "number"), ...rangeIn(context) }),
   );
-  get("/report", (opened, run) => readReport(opened, run, { changes, now: now() }));
+  get("/report", (opened, run) => readReport(opened, run, { changes, now: now(), findings }));
   get("/effects", (opened, run) => readEffects(opened, run));
   get("/logs", (opened, run) => readLogs(opened, run));
   get("/logs/:number", (opened, run, context) =>

@@ -94,6 +94,11 @@ test("tags, forks, checkpoints and removals are the commands that the plan print
     await page.act({ kind: "cherry_pick", from: run, sequence: 1, into: other, paths: ["src/a.txt"] }),
   ).toMatchObject({ kind: "done" });
   expect(await page.act({ kind: "choose", run, others: [other] })).toMatchObject({ kind: "done" });
+  // The journal says who did it.
+  const { entries } = await journey.json("events", "work", "--limit", "all");
+  const tags = entries.filter(({ kind }: { kind: string }) => kind.startsWith("tag."));
+  expect(tags.map(({ kind }: { kind: string }) => kind)).toEqual(["tag.added", "tag.removed", "tag.added"]);
+  for (const { body } of tags) expect(body.by).toMatch(/^\S+ \(page\)$/);
   await writeFile(join(journey.repository(), "src/a.txt"), "four\n");
   expect(await page.act({ kind: "checkpoint", run })).toMatchObject({ kind: "done", text: "Saved work@3." });
   // The fork has commits or files that nothing else has, or was forked from it: the CLI's refusal is the page's.

@@ -1,4 +1,6 @@
-import type { LiveEvent, RunRow, RunsPage } from "@holdfast/dashboard/api";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Inbox, LiveEvent, RunPage, RunRow, RunsPage } from "@holdfast/dashboard/api";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { expect, test } from "vitest";
 import { type PageServer, startPage } from "./page-server.ts";
@@ -56,10 +58,27 @@ test(
     const before = await page.get<RunsPage>("/api/runs");
     expect(before.rows.find(({ key }) => key === "shop/issue-1")).toMatchObject({ statusWord: "crashed", crashes: 0 });
     await place.agent([GOOD]);
+    const issue = join(place.remote, "holdfast-forge/issues/1.md");
+    await writeFile(issue, (await readFile(issue, "utf8")).replace("What is it?", "What is it, really?"));
+    const key = "shop/issue-1";
+    // Nothing asks the forge until the user wants to resume.
+    const unasked = await page.get<RunPage>(`/api/runs/${key}`);
+    expect(unasked).toMatchObject({ issueText: { now: null }, inbox: { kind: "crashed" } });
+    expect(unasked.issueText?.before).toContain("What is it?");
     const events = page.events(TOPICS);
     await until(events, ({ event }) => event === "ping");
+    const plan = await page.plan({ kind: "resume", run: key, accept: [] });
+    expect(plan).toMatchObject({ button: "Accept and resume", action: { accept: ["issue_body_changed"] } });
+    await until(events, ({ event }) => event === "resync");
+    const asked = await page.get<RunPage>(`/api/runs/${key}`);
+    expect(asked.issueText?.now).toContain("What is it, really?");
+    const { items } = await page.get<Inbox>("/api/inbox");
+    expect(items).toMatchObject([
+      { kind: "findings", options: [{ label: "Accept and resume" }, { label: "Abort the run" }] },
+    ]);
+    expect(items[0]?.evidence[0]?.lines).toContain("+ What is it, really?");
     // The page resumes it: the command runs in a process of its own.
-    const result = await page.act({ kind: "resume", run: "shop/issue-1", accept: [] });
+    const result = await page.act({ kind: "resume", run: key, accept: [] });
     expect(result).toMatchObject({ kind: "done" });
     const seen = await until(events, (event) => isRow(event, ({ statusWord }) => statusWord === "done"));
     expect(seen.filter(({ event }) => event === "log").length).toBeGreaterThan(0);
@@ -68,7 +87,13 @@ test(
     expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
     await events.return(undefined);
     const { rows } = await page.get<RunsPage>("/api/runs");
-    expect(rows.find(({ key }) => key === "shop/issue-1")).toMatchObject({ statusWord: "done", crashes: 1 });
+    expect(rows.find((row) => row.key === key)).toMatchObject({ statusWord: "done", crashes: 1 });
+    expect((await page.get<Inbox>("/api/inbox")).items).toEqual([]);
+    // The journal says who resumed it.
+    const { entries } = await place.json("events", "issue-1", "--limit", "all");
+    const leases = entries.filter(({ kind }: { kind: string }) => kind === "lease.taken");
+    expect(JSON.stringify(leases[0])).not.toContain("(page)");
+    expect(JSON.stringify(leases.at(-1))).toMatch(/by \S+ \(page\)/);
 
     // A page that lost its connection gets what it missed, once; another server does not know its number.
     const again = page.events(TOPICS);

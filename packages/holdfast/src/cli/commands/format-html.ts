@@ -36,6 +36,7 @@ export async function exportReport(
   const report = await readReport(new OpenRepository(named, holdfast), id, {
     changes: new ChangesReader(repositories),
     now,
+    findings: () => [],
   });
   const document = renderReport(report);
   const path = params.output === undefined || params.dryRun ? null : resolve(shell.cwd, params.output);
