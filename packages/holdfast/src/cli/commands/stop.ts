@@ -228,7 +228,7 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   if (kind === "pause") await rejectUnstarted(holdfast, run);
   const { promise: stored, resolve } = Promise.withResolvers<boolean>();
   const sending = holdfast.work.sendSignal({
-    request: { run, kind, reason, now, by: namedActor(shell.env) ?? userName() },
+    request: { run, kind, reason, now, by: userName() },
     signal: shell.signal,
     onStored: () => resolve(true),
     onWaiting: (by) => {
@@ -291,6 +291,8 @@ async function rejectUnstarted(holdfast: Holdfast, run: string): Promise<void> {
 }
 
 function userName(): string {
+  const named = namedActor(process.env);
+  if (named !== undefined) return named;
   try {
     return userInfo().username;
   } catch {
