@@ -12,7 +12,7 @@ import { ACTOR_VARIABLE } from "../actor.ts";
 import { EXIT_OF } from "../cli/exit.ts";
 import { commandText, commandsOf, dryRunOf, parseKey, subjectOf } from "./actions.ts";
 import { type OpenFinding, type PlanText, openFindings, planText, resultText } from "./plan-text.ts";
-import type { OpenRepository, Repositories } from "./repositories.ts";
+import { type OpenRepository, type Repositories, makeProblem } from "./repositories.ts";
 
 export interface PlansParams {
   readonly repositories: Repositories;
@@ -198,13 +198,7 @@ function problemIn(stderr: string): Problem | null {
     try {
       const { code, message, hint } = asRecord(asRecord(JSON.parse(text))["error"]);
       if (typeof code !== "string" || typeof message !== "string") continue;
-      const found = asText(hint);
-      return {
-        code,
-        message,
-        hint: found === "" ? null : found,
-        command: /`(holdfast [^`]+)`/.exec(found)?.[1] ?? null,
-      };
+      return makeProblem(code, message, asText(hint));
     } catch {
       // A line that is not JSON.
     }

@@ -365,10 +365,15 @@ export async function readRepositories(repositories: Repositories): Promise<read
   return found;
 }
 
-/** As the CLI reports it. The command is the first one that the hint names. */
+/** As the CLI reports it. */
 export function problemOf(thrown: unknown): Problem {
-  const { code, message, hint } = toHoldfastError(thrown);
-  return { code, message, hint: hint ?? null, command: /`(holdfast [^`]+)`/.exec(hint ?? "")?.[1] ?? null };
+  const { code, message, hint = "" } = toHoldfastError(thrown);
+  return makeProblem(code, message, hint);
+}
+
+/** The command is the first one that the hint names. */
+export function makeProblem(code: string, message: string, hint: string): Problem {
+  return { code, message, hint: hint === "" ? null : hint, command: /`(holdfast [^`]+)`/.exec(hint)?.[1] ?? null };
 }
 
 function stillReading(name: string, since: number | null = null): HoldfastError {

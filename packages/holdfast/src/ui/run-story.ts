@@ -2,6 +2,7 @@
 import { agentFailure, eventVerdict, stepVerdict } from "@holdfast/core/find-rollback";
 import { type JournalEntry, numberOf, textOf } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { sequenceOf } from "./timeline.ts";
 
 type Entry = Pick<JournalEntry, "entry" | "kind" | "at" | "body">;
 
@@ -119,11 +120,6 @@ export class StoryReader {
       restored?.from === null || restored === null ? `Restored to @${target}` : `Copied files from ${restored.from}`;
     this.#undo.push({ kind: "restore", text: `${what}; saved before as @${before}`, target, before });
   }
-}
-
-function sequenceOf(address: string): number | null {
-  const found = /@([1-9]\d*)$/.exec(address);
-  return found === null ? null : Number(found[1]);
 }
 
 function tailOf(result: Json): readonly string[] {

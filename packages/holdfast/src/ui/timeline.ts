@@ -498,7 +498,8 @@ function purposeOf(body: JsonObject): string {
   return (key.split("/").at(-1) ?? key).replace(/\.\d+$/, "");
 }
 
-function sequenceOf(address: string): number | null {
+/** 7 of `issue-42@7`. */
+export function sequenceOf(address: string): number | null {
   const found = /@([1-9]\d*)$/.exec(address);
   return found === null ? null : Number(found[1]);
 }
