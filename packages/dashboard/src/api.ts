@@ -286,7 +286,7 @@ export interface TextRange {
   readonly next: number;
   readonly bytes: number;
 }
-/** `GET /api/runs/KEY/logs`. */
+/** `GET /api/runs/KEY/logs`. `number` names the log as long as it exists. */
 export interface LogRow {
   readonly number: number;
   readonly step: string;

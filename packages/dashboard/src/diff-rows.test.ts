@@ -77,3 +77,20 @@ test("two columns have each old line beside the new one that replaced it", () =>
     ["end", null],
   ]);
 });
+
+test("a patch that was cut shows the lines that are left", () => {
+  const whole = createTwoFilesPatch(
+    "a/x",
+    "b/x",
+    "one\ntwo\n",
+    Array.from({ length: 50 }, (_, n) => `${n}\n`).join(""),
+  );
+  for (const lines of [4, 5, 6, 7, 20, 40]) {
+    const cut = `${whole.split("\n").slice(0, lines).join("\n")}\n`;
+    expect(
+      rowsOf(cut, true).filter(({ kind }) => kind !== "hunk"),
+      String(lines),
+    ).toHaveLength(lines - 4);
+  }
+  expect(rowsOf("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n", true).filter(({ kind }) => kind !== "hunk")).toEqual([]);
+});

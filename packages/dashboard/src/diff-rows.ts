@@ -15,8 +15,8 @@ const LONGEST = 500;
 /** What one line may show. */
 const SHOWN = 4000;
 
-export function rowsOf(patch: string): readonly DiffRow[] {
-  return parse(patch).flatMap(({ hunks }) =>
+export function rowsOf(patch: string, truncated = false): readonly DiffRow[] {
+  return parse(truncated ? fitLastHunk(patch) : patch).flatMap(({ hunks }) =>
     hunks.flatMap((hunk): readonly DiffRow[] => {
       let before = hunk.oldStart;
       let after = hunk.newStart;
@@ -37,6 +37,16 @@ export function rowsOf(patch: string): readonly DiffRow[] {
       return [{ kind: "hunk", old: null, new: null, text: head, words: [] }, ...markWords(rows)];
     }),
   );
+}
+
+/** A patch that was cut has fewer lines than the head of its last hunk says, which the parser refuses. */
+function fitLastHunk(patch: string): string {
+  const at = patch.lastIndexOf("\n@@ -") + 1;
+  const [head = "", ...lines] = patch.slice(at).trimEnd().split("\n");
+  const [, old, now] = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(head) ?? [];
+  if (old === undefined || now === undefined) return patch;
+  const count = (sign: string): number => lines.filter((line) => line.startsWith(" ") || line.startsWith(sign)).length;
+  return `${patch.slice(0, at)}@@ -${old},${count("-")} +${now},${count("+")} @@\n${lines.join("\n")}\n`;
 }
 
 function parse(patch: string): ReturnType<typeof parsePatch> {

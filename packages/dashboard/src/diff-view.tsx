@@ -231,7 +231,7 @@ export function Patch(props: {
   readonly still?: boolean;
 }): JSX.Element {
   const { path, patch, still = false } = props;
-  const rows = useMemo(() => rowsOf(patch), [patch]);
+  const rows = useMemo(() => rowsOf(patch, props.truncated), [patch]);
   const wide = useWide();
   const split = useStore(diffLook) === "split" && wide;
   const [colors, setColors] = useState<ReadonlyMap<DiffRow, readonly Piece[]> | null>(null);
@@ -242,7 +242,7 @@ export function Patch(props: {
       current = false;
     };
   }, [path, rows]);
-  if (rows.length === 0) return <p class="meta">Binary, or only its mode or name changed.</p>;
+  if (rows.length === 0 && !props.truncated) return <p class="meta">Binary, or only its mode or name changed.</p>;
   const one = (row: DiffRow, index: number): JSX.Element => <Row key={index} row={row} pieces={colors?.get(row)} />;
   const two = ([left, right]: readonly [DiffRow | null, DiffRow | null], index: number): JSX.Element =>
     left !== null && left.kind === "hunk" ? (

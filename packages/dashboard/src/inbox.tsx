@@ -128,7 +128,7 @@ export function Question(props: {
       <h2 id="question-title" class={item.title.length > 100 ? "" : "question-title"}>
         <Text>{item.title}</Text>
       </h2>
-      <Text as="p">{row.reason === item.title ? null : row.reason}</Text>
+      <Text as="p">{[item.title, ...item.evidence.map(textOf)].includes(row.reason ?? "") ? null : row.reason}</Text>
       {item.evidence.map((evidence, index) => (
         <EvidenceView key={index} evidence={evidence} />
       ))}
@@ -201,6 +201,10 @@ function complete(action: Action, note: string, resume: boolean): Action {
 function putOff({ row }: InboxItem): void {
   later.set(JSON.stringify({ ...readLater(later.get()), [row.key]: row.run.entries }));
   go({ page: "inbox", run: null }, "replace");
+}
+
+function textOf({ lines }: Evidence): string {
+  return lines.join("\n");
 }
 
 function EvidenceView({ evidence }: { readonly evidence: Evidence }): JSX.Element {

@@ -90,6 +90,11 @@ export function subscribe(topics: readonly string[], listener: Listener): () => 
   };
 }
 
+/** Fetches again what this tab shows: a removed run leaves no entry that the stream could report. */
+export function refresh(): void {
+  emit(RESYNC);
+}
+
 export function setFrozen(value: boolean): void {
   frozen.set(value);
   if (!value && missedWhileFrozen) emit(RESYNC);

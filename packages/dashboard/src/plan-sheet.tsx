@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Action, AllowedAction, ApplyRequest, ApplyResult, Plan, Problem } from "./api.ts";
 import { Refused, post, problemOf } from "./client.ts";
 import { Dialog } from "./dialog.tsx";
-import { connection } from "./live.ts";
+import { connection, refresh } from "./live.ts";
 import { Command, Icon, IconButton, ProblemCard, Skeleton, Text, say } from "./parts.tsx";
 import { createStore, useStore } from "./store.ts";
 
@@ -48,11 +48,10 @@ function questionOf(action: Action): Question | null {
     case "raise": {
       const scale = action.limit === "microUsd" ? 1e6 : action.limit === "milliseconds" ? 60_000 : 1;
       const unit = { microUsd: "US dollars", milliseconds: "minutes", tokens: "tokens", iterations: "iterations" };
-      if (action.to > 0) return null;
       return {
         title: "Raise a limit",
         label: `New limit in ${unit[action.limit]}`,
-        initial: "",
+        initial: String(action.to / scale),
         required: true,
         complete: (text) => {
           const to = Math.round(Number(text) * scale);
@@ -149,6 +148,7 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
       case "done":
         result.set(answer);
         say(answer.text);
+        refresh();
         return onClose();
       case "failed":
         return setProblem(answer.problem);

@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type {
+  Action,
   AllowedAction,
   CheckpointsPage,
   LiveEvent,
@@ -99,9 +100,9 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
     const next = keys[keys.indexOf(run) + by];
     if (next !== undefined) go(runRoute(next, here.tab));
   };
-  const act = (kind: string): void => {
-    const found = page.actions.find(({ action, why }) => action.kind === kind && why === null);
-    if (found !== undefined) askPlan(found.action);
+  /** Plans an action on the selected checkpoint. A server that is read-only allows none. */
+  const act = (action: (sequence: number) => Action): void => {
+    if (selected !== null && page.actions.length > 0) askPlan(action(selected));
   };
   useKeys({
     ArrowLeft: () => step(-1),
@@ -114,8 +115,9 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
     J: () => otherRun(1),
     K: () => otherRun(-1),
     u: () => undo !== null && askPlan(undo.action),
-    r: () => act("restore"),
-    f: () => act("fork"),
+    r: () => act((sequence) => ({ kind: "restore", run, sequence, paths: null })),
+    f: () => act((sequence) => ({ kind: "fork", run, sequence, as: null })),
+    t: () => act((sequence) => ({ kind: "tag", run, sequence, name: "" })),
     ...Object.fromEntries(TABS.map((tab, index) => [String(index + 1), () => show(tab)])),
   });
   return (

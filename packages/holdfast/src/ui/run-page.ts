@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import type { Effect } from "@holdfast/core/effects";
 import type { JournalEntry } from "@holdfast/core/journal";
 import type { Json } from "@holdfast/core/json";
-import { isJsonObject } from "@holdfast/core/json";
+import { isJsonObject, sha256 } from "@holdfast/core/json";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import type {
   Action,
@@ -337,13 +337,18 @@ export async function readEffects(opened: OpenRepository, run: string): Promise<
 export async function readLogs(opened: OpenRepository, run: string): Promise<readonly LogRow[]> {
   await opened.holdfast.run(run);
   const files = await opened.holdfast.logs.list(run);
-  return files.map(({ step, stageAttempt, bytes, modifiedAt }, at) => ({
-    number: at + 1,
+  return files.map(({ path, step, stageAttempt, bytes, modifiedAt }) => ({
+    number: logNumber(path),
     step,
     stageAttempt,
     bytes,
     modifiedAt,
   }));
+}
+
+/** Stays the same while other logs come and go, so that a page never joins parts of two logs. */
+function logNumber(path: string): number {
+  return Number.parseInt(sha256(path).slice(0, 11), 16) + 1;
 }
 
 /** A part of a log, by its number: a request never names a file. A part ends at a whole character. */
@@ -353,7 +358,7 @@ export async function readLog(
   part: { readonly number: number; readonly offset: number; readonly limit: number },
 ): Promise<TextRange> {
   await opened.holdfast.run(run);
-  const file = (await opened.holdfast.logs.list(run))[part.number - 1];
+  const file = (await opened.holdfast.logs.list(run)).find(({ path }) => logNumber(path) === part.number);
   if (file === undefined)
     throw new HoldfastError({ code: "RUN_NOT_FOUND", message: `Run ${run} has no log ${part.number}` });
   await using handle = await open(file.path, "r");

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { setTimeout } from "node:timers/promises";
 import { type Browser, type BrowserContext, type Page, chromium } from "playwright-core";
+import { expect } from "vitest";
 import type { PageServer } from "./page-server.ts";
 
 const BROWSER = process.env["HOLDFAST_TEST_BROWSER"] ?? "/usr/bin/chromium-headless-shell";
@@ -61,12 +62,38 @@ export async function open(page: Page, url: string): Promise<void> {
   await page.waitForSelector("main .skeleton", { state: "detached" });
 }
 
-/** What breaks the rules of WCAG 2.2 AA on the page that is shown. */
-export async function violations(page: Page): Promise<readonly string[]> {
-  await page.evaluate(AXE);
+/** What breaks the rules of WCAG 2.2 AA on the page that is shown. `rules`: only these. */
+export async function violations(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
+  if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(AXE);
   const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-  return await page.evaluate<readonly string[]>(`axe.run({ runOnly: ${JSON.stringify(tags)} }).then(({ violations }) =>
+  const runOnly = JSON.stringify(rules ?? tags);
+  return await page.evaluate<readonly string[]>(`axe.run({ runOnly: ${runOnly} }).then(({ violations }) =>
     violations.map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html.slice(0, 120)).join(" | ")))`);
+}
+
+/** Presses a button that has a plan, answers what it asks first, compares the command of the plan, and applies it. */
+export async function applyPlan(
+  page: Page,
+  button: string,
+  { command, asks }: { readonly command: string; readonly asks?: string },
+): Promise<void> {
+  const menu = page.locator("details.menu:not([open]) > summary");
+  if (!(await page.getByRole("button", { name: button }).first().isVisible())) await menu.click();
+  await page.getByRole("button", { name: button }).first().click();
+  if (asks !== undefined) {
+    await page.locator("dialog input[type=text]").fill(asks);
+    await page.getByRole("button", { name: "Show the plan", exact: true }).click();
+  }
+  await page.waitForSelector("dialog .plan-lines");
+  expect(await page.innerText("dialog .command code")).toBe(command);
+  await page.locator("dialog .sheet-end .primary").click();
+  await applied(page);
+}
+
+/** Waits until the sheet has closed itself. It stays open with the problem if the command failed. */
+export async function applied(page: Page): Promise<void> {
+  await page.waitForSelector("dialog:not(:has(.problem, .notice))", { state: "detached", timeout: 60_000 });
+  expect(await page.locator("dialog").allInnerTexts()).toEqual([]);
 }
 
 export async function expectText(page: Page, ...texts: readonly string[]): Promise<void> {
