@@ -283,7 +283,7 @@ function LaneBars(props: {
           <Bar key={span.id} span={span} axis={axis} end={end} top={4} height={14} />
         ))}
         {crashes.map(({ entry, at, text }) => (
-          <svg key={entry} x={`${axis.x(at)}%`} y="4" class="crash" overflow="visible">
+          <svg key={entry} x={`${axis.x(at)}%`} y="4" class="crash tone-crashed" overflow="visible">
             <title>{text}</title>
             <path class="crash-edge" d="M-4 1l8 12M4 1l-8 12" />
             <path d="M-4 1l8 12M4 1l-8 12" />

@@ -96,8 +96,14 @@ export async function applied(page: Page): Promise<void> {
   expect(await page.locator("dialog").allInnerTexts()).toEqual([]);
 }
 
+/** Waits for texts. The error has the text that is there instead. */
 export async function expectText(page: Page, ...texts: readonly string[]): Promise<void> {
-  for (const text of texts) await page.locator("main", { hasText: text }).waitFor();
+  for (const text of texts)
+    try {
+      await page.locator("main", { hasText: text }).waitFor();
+    } catch {
+      throw new Error(`no ${JSON.stringify(text)} in ${(await page.innerText("main")).slice(0, 2000)}`);
+    }
 }
 
 /** Waits until a condition holds. The policy of the page forbids the polling that the browser could do itself. */

@@ -156,7 +156,7 @@ describe.skipIf(noBrowser !== null)(`the page${noBrowser === null ? "" : ` (${no
       await page.getByRole("button", { name: `many/${FILES - 1}.ts` }).click();
       await expectText(page, `export const a${LINES - 1} = "${FILES - 1}";`);
       expect(await elements()).toBeLessThan(MOST_ELEMENTS);
-      await open(page, at(`/r/shop/${loop}/@base..worktree?file=said.txt`));
+      await open(page, at(`/r/shop/${loop}/@1..5?file=said.txt`));
       await expectText(page, "The rest of this diff is left out");
       expect(await elements()).toBeLessThan(MOST_ELEMENTS);
       expect(await page.locator("main img, main script, main a[href^=javascript]").count()).toBe(0);
@@ -292,7 +292,7 @@ describe.skipIf(noBrowser !== null)(`the page${noBrowser === null ? "" : ` (${no
     });
     await shows(page, "aborted");
     await applyPlan(page, "Remove…", { command: `holdfast rm ${asking}` });
-    await expectText(page, "There is no run");
+    await expectText(page, `Run ${asking} was removed`);
     const { runs } = await place.json("list", "--limit", "all");
     expect(runs.map(({ id }: { id: string }) => id)).not.toContain(asking);
     await open(page, at("/inbox"));
