@@ -130,10 +130,8 @@ describe.skipIf(noBrowser !== null)(`the page${noBrowser === null ? "" : ` (${no
     async () => {
       await writeFile(join(place.clone, "..", "talker.cjs"), TALKER);
       const talker = `command:node ${join(place.clone, "..", "talker.cjs")}`;
-      const talked = await place.run(
-        ...["run", "--workflow", "ralph", "--task", HOSTILE, "--agent", talker],
-        ...["--until", "test -e said.txt"],
-      );
+      const loopOf = ["run", "--workflow", "ralph", "--until", "test -e said.txt"];
+      const talked = await place.run(...loopOf, "--task", HOSTILE, "--agent", talker);
       expect(talked.status, talked.stdout.slice(-2000) + talked.stderr).toBe(0);
       const { runs } = await place.json("list", "--limit", "all");
       const loop: string = runs.find(({ workflow }: { workflow: string }) => workflow === "ralph").id;
