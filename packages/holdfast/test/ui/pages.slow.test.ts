@@ -59,7 +59,7 @@ describe.skipIf(noBrowser !== null)(`the page${noBrowser === null ? "" : ` (${no
     const { page, context, surprises } = await visit(browser, empty);
     await open(page, empty.origin);
     await expectText(page, "No runs yet.", "holdfast run 42", "holdfast demo --keep");
-    // A browser without a session is told how to get one.
+    // A browser without a session sees how to get one.
     await page.evaluate("sessionStorage.setItem('holdfast.token', 'another')");
     await page.reload();
     await expectText(page, "This browser has no session", "holdfast ui");
