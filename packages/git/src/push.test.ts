@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join, relative } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { PushRefusal, PushResult } from "@holdfast/core/branch";
 import { type BranchScene, countGit, createBranchScene } from "@holdfast/test-support/git/repository";
@@ -58,6 +59,24 @@ describe("push", () => {
     expect([await branch.remoteBranch("other"), fetches()]).toEqual([moved, 2]);
     // Tags belong to the user; a plan of a run must not create any.
     expect(user.git("tag")).toBe("");
+  });
+
+  test("a fetch is repeated while another process adds a worktree", async () => {
+    const { user, branch } = scene;
+    user.git("worktree", "add", "--quiet", "--detach", join(scratchDirectory(onTestFinished), "beside"));
+    const head = user.path(".git/worktrees/beside/HEAD");
+    const commit = readFileSync(head);
+    // git writes zeros there first, and a fetch fails on them.
+    writeFileSync(head, `${"0".repeat(40)}\n`);
+    scene.moveBase({ "moved.txt": "1" });
+    user.git("update-ref", "refs/remotes/origin/main", "main~1");
+    const { calls } = countGit();
+    const fetching = branch.fetch();
+    const isRepeated = () => calls().filter((call) => call.includes(" fetch ")).length > 1;
+    const ended = fetching.then(() => true);
+    while (!isRepeated() && !(await Promise.race([ended, sleep(20, false)])));
+    writeFileSync(head, commit);
+    expect(await fetching).toEqual({ kind: "fetched" });
   });
 
   describe("push", () => {

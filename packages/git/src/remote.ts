@@ -3,6 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { devNull } from "node:os";
 import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Branch, PushRefusal, Remote } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
@@ -45,12 +46,26 @@ export async function fetchRemote(at: RepositoryContext, configured: string | nu
       name,
       heads,
     ];
-    const fetched = await runUserGit(at, args, settings);
+    const fetched = await fetchBesideWorktrees(() => runUserGit(at, args, settings));
     if (!isDone(fetched)) return { kind: "failed", refusal: refusalOf(fetched) };
   }
   const on = (name: string): RemoteBranches => lists.get(name) ?? { remote: name, head: null, names: new Set() };
   return { kind: "fetched", branches: { base: on(base.name), push: on(push.name) } };
 }
+
+/**
+ * Repeats a fetch that failed because another process was adding a worktree at the same time. A fetch reads the HEAD of every worktree, and
+ * git writes zeros there before the commit.
+ */
+async function fetchBesideWorktrees(fetch: () => Promise<UserGitResult>): Promise<UserGitResult> {
+  for (let wait = 100; ; wait *= 2) {
+    const fetched = await fetch();
+    if (isDone(fetched) || wait > MAX_WAIT_MS || !/bad object worktrees\/.+\/HEAD/.test(fetched.stderr)) return fetched;
+    await sleep(wait);
+  }
+}
+
+const MAX_WAIT_MS = 3200;
 
 /** The branches of each remote, as last fetched. Both roles share one list if they use the same remote. */
 export type FetchedBranches = Readonly<Record<RemoteRole, RemoteBranches>>;
