@@ -17,7 +17,7 @@ export function renderReport(report: Report): string {
         <meta http-equiv="Content-Security-Policy" content={POLICY} />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>{report.page.row.title}</title>
-        <style>{`${style}\n${pages}\n${run}`.replaceAll("</", "<\\/")}</style>
+        <style />
       </head>
       <body>
         <main>
@@ -26,5 +26,8 @@ export function renderReport(report: Report): string {
       </body>
     </html>
   );
-  return `<!doctype html>\n${renderToString(document)}\n`;
+  // Our own text, and not escaped: a browser does not decode entities there. The title before it cannot hold a tag.
+  const css = `${style}\n${pages}\n${run}`.replaceAll("</", "<\\/");
+  const html = renderToString(document).replace("<style></style>", () => `<style>${css}</style>`);
+  return `<!doctype html>\n${html}\n`;
 }

@@ -86,6 +86,8 @@ export class Plans {
       this.#plans.set(id, { asked, plan: again });
       return { kind: "changed", plan: again };
     }
+    // With another key too, a plan is applied once.
+    if (!this.#plans.delete(id)) throw usageError("This plan was applied already", "Look at a new one.");
     const { opened } = await this.#subject(plan.action);
     const raise = await raiseFlag(opened, plan.action);
     let last: JsonRecord = {};

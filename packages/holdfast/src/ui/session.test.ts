@@ -34,3 +34,10 @@ test("a navigation from another site may open the page, and no query", () => {
   };
   expect([from("/", "navigate"), from("/", "no-cors"), from("/api/boot", "navigate")]).toEqual([200, 403, 403]);
 });
+
+test("HEAD is for files of the page: of a stream of events it would never end", () => {
+  const hosts = ownHosts("127.0.0.1", 4680);
+  const header = (name: string) => (name === "host" ? "127.0.0.1:4680" : undefined);
+  const head = (path: string) => refuseRequest({ method: "HEAD", path, url: path, header }, hosts)?.status ?? 200;
+  expect([head("/"), head("/api/events")]).toEqual([200, 405]);
+});

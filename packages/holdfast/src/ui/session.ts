@@ -34,7 +34,9 @@ export function refuseRequest(facts: RequestFacts, hosts: ReadonlySet<string>): 
   if (!isOwn && !(isNavigation && !facts.path.startsWith("/api/")))
     return { status: 403, message: "Requests of other sites are refused." };
   if (facts.url.length > MAX_URL) return { status: 414, message: "The address is too long." };
-  if (facts.method !== "GET" && facts.method !== "HEAD" && facts.method !== "POST")
+  // A HEAD of the events would be a stream without a reader.
+  const isHead = facts.method === "HEAD" && !facts.path.startsWith("/api/");
+  if (facts.method !== "GET" && facts.method !== "POST" && !isHead)
     return { status: 405, message: `${facts.method} is not allowed.` };
   return facts.method === "POST" ? refusePost(facts) : null;
 }

@@ -41,12 +41,12 @@ test(
 
     // The world moves after the plan: nothing happens, and the new plan comes back.
     await journey.write("src/a.txt", "three\n");
-    const apply = (digest: string): ReturnType<typeof page.send> =>
+    const apply = (digest: string, key = "first-key"): ReturnType<typeof page.send> =>
       page.send({
         method: "POST",
         path: `/api/plans/${plan.id}/apply`,
         headers: { authorization: `Bearer ${page.token}`, "content-type": "application/json" },
-        body: JSON.stringify({ digest, key: "first-key" }),
+        body: JSON.stringify({ digest, key }),
       });
     const refused = await apply(plan.digest);
     expect(refused.status).toBe(409);
@@ -56,6 +56,7 @@ test(
 
     const [one, two] = await Promise.all([apply(changed.plan.digest), apply(changed.plan.digest)]);
     expect(one.text).toBe(two.text);
+    expect((await apply(changed.plan.digest, "another-key")).status).toBe(400);
     const result = JSON.parse(one.text) as Extract<ApplyResult, { kind: "done" }>;
     expect(result.text).toBe("Restored to @1: 1 file written, 1 removed. Saved before as @3.");
     expect(await journey.read("src/a.txt")).toBe("one\n");
@@ -71,6 +72,13 @@ test(
     expect(await readFile(join(journey.repository(), "src/new.txt"), "utf8")).toBe("new\n");
     // The undo is not offered as something to undo.
     expect((await page.get<RunPage>(`/api/runs/${key()}`)).undo).toBeNull();
+
+    // The report as a file looks like that of the page: its style sheet is not escaped.
+    const { document } = await journey.json("format", "export", "work", "--to", "html");
+    const [, css = ""] = /<style>([^<]*)<\/style>/.exec(document) ?? [];
+    expect(css).toMatch(/--mono:[^;]*"/);
+    expect(css).not.toMatch(/&(?:quot|amp|lt|gt);/);
+    expect(document).not.toContain("<script");
   },
 );
 
