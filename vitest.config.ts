@@ -1,9 +1,10 @@
-import { existsSync, globSync, readFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Plugin } from "vite";
 import { type TestProjectConfiguration, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { SHARED, SHARED_BY, stopSharedPostgres } from "./packages/test-support/src/postgres-server.ts";
 import { keepCompiledCode, useMemory } from "./packages/holdfast/test/temporary-folder.ts";
 
 /**
@@ -99,13 +100,23 @@ class SweepsFirst extends BaseSequencer {
   }
 }
 
+/** The first test that needs PostgreSQL starts the server there. */
+function sharePostgres(): void {
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-pg-"));
+  chmodSync(directory, 0o755);
+  process.env[SHARED] = directory;
+  process.env[SHARED_BY] = String(process.pid);
+  process.on("exit", () => stopSharedPostgres(directory));
+}
+
 useMemory();
 keepCompiledCode();
+sharePostgres();
 
 export default defineConfig({
   test: {
-    // One more than there are processors: many tests wait for programs and timers. The default is one fewer.
-    maxWorkers: availableParallelism() + 1,
+    // Tests wait for programs and timers, the slow ones most of their time. The default is one fewer than there are processors.
+    maxWorkers: which === "slow" ? 2 * availableParallelism() : availableParallelism() + 1,
     sequence: { sequencer: SweepsFirst },
     projects: which === "quick" ? [quick()] : [light, adapters, promises],
   },

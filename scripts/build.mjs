@@ -36,6 +36,13 @@ declare global {
   interface AbortSignal {}
 }`;
 
+/** The PostgreSQL driver can use a native module instead, if there is one. We never do. */
+const NO_NATIVE = {
+  name: "no-native-driver",
+  resolveId: (id) => (id === "pg-native" ? "\0pg-native" : null),
+  load: (id) => (id === "\0pg-native" ? "export default null;" : null),
+};
+
 /** The prompt templates of each workflow. The code looks for them as for programs, by this path. */
 const PROMPTS = ["impl/prompts", "crunch/prompts", "ralph/prompts"];
 
@@ -91,6 +98,10 @@ async function buildLibrary(outdir) {
     chunkNames: "[name]-[hash]",
     splitting: true,
     format: "esm",
+    // The PostgreSQL driver is CommonJS, and requires modules of Node.
+    banner: {
+      js: 'import { createRequire as holdfastRequire } from "node:module";const require = holdfastRequire(import.meta.url);',
+    },
     external: Object.keys({ ...dependencies, ...peerDependencies }),
   });
   await copyPrompts(outdir);
@@ -106,6 +117,7 @@ async function buildCli(outdir) {
     input: { main: join(packages, CLI) },
     platform: "node",
     external: Object.keys(peerDependencies),
+    plugins: [NO_NATIVE],
     transform: { target: TARGET, define: CLI_DEFINES },
     checks: { ineffectiveDynamicImport: false },
   });

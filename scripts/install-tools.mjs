@@ -13,6 +13,9 @@ const TOOLS = {
   "mkfs.xfs": "xfsprogs",
   gh: "gh",
   glab: "glab",
+  // A team of machines, one with a wrong clock.
+  ip: "iproute2",
+  faketime: "faketime",
   // A module of Python: the model of a disk without case.
   "../lib/python3/dist-packages/fusepy.py": "python3-fusepy",
 };

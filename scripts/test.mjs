@@ -52,7 +52,9 @@ function test(part) {
     const found = JSON.parse(readFileSync(report, "utf8"));
     const { numPassedTests: passed, numFailedTests: failed, numPendingTests } = found;
     printSlowest(found.testResults);
+    printFailed(found.testResults);
     // A file that cannot be loaded, or an error between tests, fails no test. It must not count as a success.
+    if (status !== 0 && failed === 0) console.log("failed: outside the tests, see above");
     return { passed, failed: status === 0 ? failed : Math.max(1, failed), skipped: numPendingTests };
   } catch {
     return { passed: 0, failed: 1, skipped: 0 };
@@ -67,6 +69,20 @@ function printSlowest(results) {
   const slowest = results.toSorted((one, other) => seconds(other) - seconds(one)).slice(0, 10);
   console.log("the slowest files:");
   for (const one of slowest) console.log(`${seconds(one).toFixed(1).padStart(8)} s  ${relative(root, one.name)}`);
+}
+
+/** Once more at the end, because a long output is read from there. `.ci/run` repeats these lines. */
+function printFailed(results) {
+  for (const { name, message, assertionResults } of results) {
+    const file = relative(root, name);
+    if (message !== "") console.log(`failed: ${file}: ${firstLine(message)}`);
+    for (const { status, fullName, failureMessages } of assertionResults)
+      if (status === "failed") console.log(`failed: ${file}: ${fullName}: ${firstLine(failureMessages.join("\n"))}`);
+  }
+}
+
+function firstLine(text) {
+  return text.split("\n").find((line) => line !== "") ?? "";
 }
 
 function run(script, args = [], env = {}) {

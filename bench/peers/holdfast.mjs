@@ -8,7 +8,15 @@ const { defineWorkflow, open: openHoldfast } = await import(
 );
 
 export async function open(directory) {
-  const holdfast = await openHoldfast({ cwd: directory, store: join(directory, "store") });
+  return {
+    durability: "SQLite WAL, synchronous=FULL, one commit a step, shared by runs that commit together",
+    ...(await openOn(join(directory, "store"), directory)),
+  };
+}
+
+/** `store`: a directory or a URL. */
+export async function openOn(store, directory) {
+  const holdfast = await openHoldfast({ cwd: directory, store });
   let started = 0;
   const workflowOf = (steps) =>
     defineWorkflow({
@@ -24,9 +32,16 @@ export async function open(directory) {
       ends: { done: "done" },
       initialState: () => ({}),
     });
+  /** Checkpoints of a state of so many bytes, and no workflow. */
+  async function save({ steps, bytes }) {
+    await using run = await holdfast.createRun({ id: `saved-${started++}` });
+    for (let at = 0; at < steps; at += 1)
+      await run.save({ values: { at, note: `${at} `.repeat(bytes).slice(0, bytes) } });
+  }
   return {
-    durability: "SQLite WAL, synchronous=FULL, one commit a step, shared by runs that commit together",
-    async run({ runs, steps }) {
+    async run({ runs, steps, bytes }) {
+      if (bytes !== undefined)
+        return void (await Promise.all(Array.from({ length: runs }, () => save({ steps, bytes }))));
       const workflow = workflowOf(steps);
       const reports = await Promise.all(
         Array.from({ length: runs }, () =>

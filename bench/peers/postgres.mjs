@@ -32,6 +32,7 @@ export async function startPostgres(directory) {
   const [command, ...args] = wordsOf("pg_ctl", ["-D", data, "-m", "fast", "stop"]);
   const stop = stopAtExit(command, args);
   run("pg_ctl", "-D", data, "-w", "-l", join(data, "log"), "-o", options, "start");
+  run("createdb", "-h", "127.0.0.1", "-p", String(port), "-U", "bench", "bench");
   return { url: `postgresql://bench@127.0.0.1:${port}/bench`, stop };
 }
 

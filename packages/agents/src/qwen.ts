@@ -103,7 +103,17 @@ const qwenSessions = createFileSessions({
   create: sessionFile,
   tokensIn: (text) => sumTokens(parseRequestRecord(text).answers.values()),
   readTurn: readTurnLine,
+  relocate: moveSession,
 });
+
+/** Qwen Code finds only sessions whose lines name its own worktree. */
+function moveSession(text: string, cwd: string): string {
+  const lines = text.split("\n").map((line) => {
+    const entry = parseJsonRecord(line);
+    return typeof entry["cwd"] === "string" && entry["cwd"] !== cwd ? JSON.stringify({ ...entry, cwd }) : line;
+  });
+  return lines.join("\n");
+}
 
 /** An answer and its tool calls are one line, written when the answer is complete. */
 function readTurnLine(line: JsonRecord): TurnRecord | null {

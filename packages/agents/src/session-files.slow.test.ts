@@ -7,10 +7,12 @@ import { withEnvironment } from "@holdfast/test-support/agents/real-agent-suite"
 import {
   type AgentScene,
   CODEX_MODEL,
+  GEMINI_MODEL,
   MODEL,
   findRealAgent,
   openClaudeScene,
   openCodexScene,
+  openGeminiScene,
 } from "@holdfast/test-support/agents/real-agents";
 import { prepareCall } from "@holdfast/testing/agent-contract";
 
@@ -94,5 +96,29 @@ test(
     expect(await answer(PROMPT)).toBeNull();
     database.exec(`PRAGMA foreign_keys = ON; DELETE FROM message WHERE id = ${last}`);
     expect(await answer(PROMPT)).toBeNull();
+  },
+);
+
+test.for([...ROWS, { name: "gemini", open: openGeminiScene, model: GEMINI_MODEL }])(
+  "a session of the real $name continues on another machine, in another worktree, from the record in the checkpoint",
+  { timeout: 240_000 },
+  async (row, { skip, onTestFinished }) => {
+    const found = findRealAgent(row.name);
+    if (found.kind === "absent") return skip(found.why);
+    const says = (text: string) => ({ match: new RegExp(`${text}$`), steps: [{ text: `${text}, said` }] });
+    const open = () => row.open({ script: { rules: ["one", "two"].map(says) }, later: onTestFinished });
+    const [there, here] = [await open(), await open()];
+    expect([here.cwd === there.cwd, here.env["HOME"] === there.env["HOME"]]).toEqual([false, false]);
+    const first = await there.agent.run(prepareCall(there, { prompt: "one", model: row.model }).task);
+    const session = first.session ?? "";
+    const record = await withEnvironment(there.env, async () =>
+      there.agent.sessions?.read({ session, cwd: there.cwd }),
+    );
+    const at = { session, cwd: here.cwd };
+    expect(await withEnvironment(here.env, async () => here.agent.sessions?.read(at))).toBeNull();
+    await withEnvironment(here.env, async () => here.agent.sessions?.write({ ...at, text: record?.text ?? "" }));
+    const second = await here.agent.run(prepareCall(here, { prompt: "two", session, model: row.model }).task);
+    expect(second).toMatchObject({ kind: "completed", text: "two, said" });
+    expect(JSON.stringify(here.server.requests.at(-1)?.body)).toContain("one, said");
   },
 );

@@ -29,8 +29,10 @@ export function createFileSessions(params: {
   readonly readTurn: (line: JsonRecord) => TurnRecord | null;
   /** The last message at which the agent can fork a session. */
   readonly lastMessage?: (text: string) => string | null;
+  /** The record for a worktree at another path, of another machine for example. Absent: the agent accepts it as it is. */
+  readonly relocate?: (text: string, cwd: string) => string;
 }): AgentSessions {
-  const { title, find, create, tokensIn, readTurn, lastMessage = () => null } = params;
+  const { title, find, create, tokensIn, readTurn, lastMessage = () => null, relocate = (text) => text } = params;
   return {
     async read(at) {
       const text = readSessionFile({ path: find({ ...at, env: process.env }), title });
@@ -38,7 +40,7 @@ export function createFileSessions(params: {
     },
     async write({ text, ...at }) {
       const key = { ...at, env: process.env };
-      writeSessionFile({ path: find(key) ?? create(key, text), text });
+      writeSessionFile({ path: find(key) ?? create(key, text), text: relocate(text, realPathOf(at.cwd)) });
     },
     tokensIn,
     answerIn: (text, prompt) => findCompletedTurn(text, prompt, readTurn),
@@ -54,7 +56,10 @@ export function readSessionFile(params: { readonly path: string | null; readonly
   return file?.kind === "read" ? createMasking().mask(file.bytes.toString("utf8")) : null;
 }
 
+/** The text may come from another machine. One that is longer than any that Holdfast stores is refused. */
 export function writeSessionFile({ path, text }: { readonly path: string; readonly text: string }): void {
+  if (text.length > MAX_SESSION_BYTES)
+    throw new HoldfastError({ code: "IO_FAILED", message: `The record for ${path} is longer than 64 MiB` });
   makeDurableDirectory(dirname(path));
   writeDurable({ path, data: Buffer.from(text), mode: "replace" });
 }

@@ -1,12 +1,13 @@
 // The adapters that the engine depends on: store, clock, workspaces, agents, forge and commands, injected by the
 // application. The functions here find a run's worktree and detect a store that is older than its repository.
+import { basename, dirname, join } from "node:path";
 import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Outputs } from "@holdfast/platform/outputs";
 import type { Agent } from "./agent.ts";
 import type { AgentLogs } from "./agent-log.ts";
 import type { PriceTable } from "./budget.ts";
-import type { CheckpointSwitches } from "./checkpoint.ts";
+import type { CheckpointSwitches, Toolchain } from "./checkpoint.ts";
 import type { Commands } from "./commands.ts";
 import type { ErrorPolicy } from "./error-policy.ts";
 import type { Forge } from "./forge.ts";
@@ -17,7 +18,7 @@ import type { CallRecorder } from "./recorded-calls.ts";
 import type { RetentionPolicy } from "./retention.ts";
 import type { Run } from "./run.ts";
 import type { Store } from "./store.ts";
-import { type Toolchain, readPrograms } from "./toolchain.ts";
+import { readPrograms } from "./toolchain.ts";
 import type { Branches } from "./branch.ts";
 import type { SnapshotParams, SnapshotRef, Workspace, Workspaces, WorktreeInfo } from "./workspace.ts";
 
@@ -167,7 +168,7 @@ export function runMark({ store }: Pick<CoreAdapters, "store">, run: string): st
 /** Label of a run that captures one of the user's worktrees. Its value is the worktree's path, or MAIN. */
 export const WORKTREE = "worktree";
 
-/** Label value of a fork that was created without a worktree. Its checkpoints hold no files. */
+/** Label value of a fork that was created without a worktree. A resume creates one. */
 export const NO_WORKTREE = "none";
 
 /** Label value for the main worktree. Its path is not stored, because it moves with the repository. */
@@ -190,6 +191,31 @@ export async function findRunWorkspace(adapters: CoreAdapters, run: Run): Promis
   if (own !== undefined) return own;
   const tree = findLabelled(await workspaces.list(), run.labels);
   return tree?.exists === true ? await workspaces.open(tree.path) : undefined;
+}
+
+/** Where the worktree of a run is created: where the settings say, else beside the main worktree. "" without a repository. */
+export function newWorktreePath(
+  { workspaces, worktreePath }: Pick<CoreAdapters, "workspaces" | "worktreePath">,
+  [main]: readonly { readonly path: string }[],
+  run: string,
+): string {
+  if (worktreePath !== undefined) return worktreePath(run);
+  if (workspaces === null) return "";
+  if (main === undefined || workspaces.bare) return join(workspaces.commonDir, "trees", run);
+  return join(dirname(main.path), `${basename(main.path)}-worktrees`, run);
+}
+
+/**
+ * Where the worktree of an existing run is created again: where git still has an entry of it, else where that of a new run would be. The path
+ * in a checkpoint may be one of another machine.
+ */
+export async function lostWorktreePath(
+  adapters: Pick<CoreAdapters, "workspaces" | "worktreePath">,
+  run: string,
+): Promise<string> {
+  const trees = (await adapters.workspaces?.list()) ?? [];
+  const own = trees.find((tree) => tree.run === run && !tree.sideWorktree);
+  return own?.path ?? newWorktreePath(adapters, trees, run);
 }
 
 /** Returns a directory in which git can query the repository: any existing worktree, or the repository itself when it is bare. */

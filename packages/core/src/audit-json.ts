@@ -1,3 +1,5 @@
+// Finds what JSON.parse hides: duplicate keys, `__proto__`, integers beyond a double, lone surrogates.
+
 import { PROTO_KEY, pointer } from "./values.ts";
 
 export interface AuditFinding {

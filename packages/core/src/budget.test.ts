@@ -7,6 +7,7 @@ import {
   costOf,
   exceeded,
   holdUnknown,
+  nearLimit,
   newBudget,
   priceOf,
   reachedBy,
@@ -59,12 +60,10 @@ describe("budget", () => {
     expect(reachedBy(newBudget({ microUsd: 5 }), [{ ...NOTHING, microUsd: 5 }])).toEqual(["microUsd"]);
   });
 
-  test("one notice at 80 %", () => {
-    const first = reserved(newBudget({ tokens: 100 }), tokens(79));
-    expect(first.notices).toEqual([]);
-    const second = reserved(first.budget, tokens(1));
-    expect(second.notices).toEqual(["tokens"]);
-    expect(reserved(second.budget, tokens(1)).notices).toEqual([]);
+  test("a limit is near from 80 % on", () => {
+    const { budget } = reserved(newBudget({ tokens: 100 }), tokens(79));
+    expect(nearLimit(budget)).toEqual([]);
+    expect(nearLimit(reserved(budget, tokens(1)).budget)).toEqual(["tokens"]);
   });
 
   test("at the limit nothing starts, not even a free call", () => {
@@ -86,9 +85,9 @@ describe("budget", () => {
     expect(settleLost(resumed)).toEqual(resumed);
   });
 
-  test("without limits nothing is refused and no notice is sent", () => {
+  test("without limits nothing is refused and no limit is near", () => {
     const huge = reserved(newBudget(), tokens(Number.MAX_SAFE_INTEGER));
-    expect(huge.notices).toEqual([]);
+    expect(nearLimit(huge.budget)).toEqual([]);
     expect(settle(huge.budget, { estimate: NOTHING, actual: tokens(5) }).spent.tokens).toBe(5);
   });
 

@@ -7,7 +7,7 @@ export const RESOURCES = ["tokens", "microUsd", "milliseconds"] as const satisfi
 export const NOTHING: Amounts = { tokens: 0, microUsd: 0, milliseconds: 0 };
 
 type Reservation =
-  | { readonly kind: "reserved"; readonly budget: Budget; readonly notices: readonly Resource[] }
+  | { readonly kind: "reserved"; readonly budget: Budget }
   /** Nothing was reserved. The run must wait. */
   | { readonly kind: "exceeded"; readonly resources: readonly Resource[] };
 
@@ -21,8 +21,7 @@ export function newBudget(limit: Partial<Budget["limit"]> = {}): Budget {
 
 /**
  * Reserves the estimate before an agent call, or returns the limits that it would exceed. A call needs its whole
- * estimate to fit, and no call starts at a reached limit. `notices` reports once that a resource has reached 80 % of
- * its limit.
+ * estimate to fit, and no call starts at a reached limit.
  */
 export function reserve(budget: Budget, estimate: Amounts): Reservation {
   checkAmounts(estimate);
@@ -32,12 +31,7 @@ export function reserve(budget: Budget, estimate: Amounts): Reservation {
     return limit !== null && (used >= limit || add(used, estimate[resource]) > limit);
   });
   if (resources.length > 0) return { kind: "exceeded", resources };
-  const after = addReserved(budget, estimate);
-  return {
-    kind: "reserved",
-    budget: after,
-    notices: RESOURCES.filter((one) => !isNear(budget, one) && isNear(after, one)),
-  };
+  return { kind: "reserved", budget: addReserved(budget, estimate) };
 }
 
 export function addReserved(budget: Budget, estimate: Amounts): Budget {
@@ -141,12 +135,10 @@ export function reachedBy(budget: Budget, running: Iterable<Amounts>): readonly 
 
 /** Resources that have reached 80 % of their limit. */
 export function nearLimit(budget: Budget): readonly Resource[] {
-  return RESOURCES.filter((resource) => isNear(budget, resource));
-}
-
-function isNear(budget: Budget, resource: Resource): boolean {
-  const limit = budget.limit[resource];
-  return limit !== null && usedOf(budget, resource) >= limit * 0.8;
+  return RESOURCES.filter((resource) => {
+    const limit = budget.limit[resource];
+    return limit !== null && usedOf(budget, resource) >= limit * 0.8;
+  });
 }
 
 function checkAmounts(amounts: Amounts): void {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseContext, parseGraph, parsePlanes, parsePosition } from "./planes-shape.ts";
+import { parseContext, parseGraph, parsePlanes, parsePosition } from "./checkpoint.ts";
 import { type Planes, emptyPlanes } from "./checkpoint.ts";
 import type { Json, JsonObject } from "./json.ts";
 

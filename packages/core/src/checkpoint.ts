@@ -1,6 +1,8 @@
-// The checkpoint: its planes (position, context, files, conversation, effects, inputs, config), and its summary.
+// The checkpoint: its planes (position, context, files, conversation, effects, inputs, config), its summary, and the strict parser of planes
+// that a run, a format or a run file brings.
 import { newBudget } from "./budget.ts";
 import { graphShape } from "./graph-state.ts";
+import type { Graph } from "./graph.ts";
 import {
   type Digest,
   type JsonObject,
@@ -10,11 +12,13 @@ import {
   finite,
   flag,
   json,
+  jsonObject,
   list,
   nullable,
   object,
   oneOf,
   optional,
+  parseShape,
   text,
 } from "./json.ts";
 import {
@@ -27,8 +31,6 @@ import {
   type StageAttempt,
   callErrorsShape,
 } from "./position.ts";
-
-import type { Toolchain } from "./toolchain.ts";
 
 /** `<run>@<sequence>`. It is unique in a store and derivable, so no index is needed to find it. */
 export type CheckpointId = `${string}@${number}`;
@@ -142,7 +144,7 @@ export interface FilesPlane {
   readonly skipped: readonly Skipped[];
   /** Submodules and nested repositories: listed, but not captured. */
   readonly nested: readonly { readonly path: GitPath; readonly head: string | null }[];
-  /** The user's index as a blob, and the git operation in progress (merge, rebase, …). Both are shown, never restored. */
+  /** The user's index as a blob, and the git operation in progress (merge, rebase, …). Only a worktree that is created again gets this index. */
   readonly index: string | null;
   readonly operation: string | null;
 }
@@ -196,6 +198,18 @@ export interface InputsPlane {
   readonly task: string | null;
   readonly base: string | null;
   readonly plan: { readonly path: string; readonly digest: Digest } | null;
+}
+
+/** What the work of a run depended on outside of git. */
+export interface Toolchain {
+  /** Digests by path, as the last set-up or check for one saw them. */
+  readonly lockfiles: Readonly<Record<string, string>>;
+  /** Digest of the set-up commands; null: none are configured. */
+  readonly setup: string | null;
+  readonly node: string;
+  readonly git: string | null;
+  /** Versions by name of the agent. */
+  readonly agents: Readonly<Record<string, string>>;
 }
 
 export interface ExecutionConfig {
@@ -278,7 +292,7 @@ export const issueShape: Shape<IssueSnapshot> = object<IssueSnapshot>({
   comments: optional(commentsShape),
 });
 
-const amounts: Shape<Amounts> = object<Amounts>({
+export const amountsShape: Shape<Amounts> = object<Amounts>({
   tokens: count,
   microUsd: count,
   milliseconds: count,
@@ -287,9 +301,9 @@ const amounts: Shape<Amounts> = object<Amounts>({
 });
 
 const budget: Shape<Budget> = object<Budget>({
-  spent: amounts,
-  reserved: amounts,
-  held: optional(amounts),
+  spent: amountsShape,
+  reserved: amountsShape,
+  held: optional(amountsShape),
   limit: object<Budget["limit"]>({
     tokens: nullable(count),
     microUsd: nullable(count),
@@ -299,7 +313,7 @@ const budget: Shape<Budget> = object<Budget>({
 
 const runningStep: Shape<RunningStep> = object<RunningStep>({
   files: flag,
-  estimate: nullable(amounts),
+  estimate: nullable(amountsShape),
   base: count,
   counted: optional(object<RecordTokens>({ input: count, output: count })),
   sent: optional(text),
@@ -334,4 +348,98 @@ export const positionShape: Shape<Position> = object<Position>({
   }),
   fence: optional(text),
   yolo: optional(flag),
+});
+
+/** STORE_CORRUPT with the path of what is wrong. Unknown fields are kept. */
+export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
+  return parseShape({ shape: planes, value, what });
+}
+
+export function parsePosition(value: unknown, what = "Position"): Position {
+  return parseShape({ shape: positionShape, value, what });
+}
+
+export function parseContext(value: unknown, what = "Context"): Context {
+  return parseShape({ shape: context, value, what });
+}
+
+export function parseGraph(value: unknown, what = "Graph"): Graph {
+  return parseShape({ shape: graphShape, value, what });
+}
+
+const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: dictionary(count) });
+
+const files: Shape<FilesPlane> = object<FilesPlane>({
+  tree: text,
+  snapshot: text,
+  ref: text,
+  worktree: text,
+  head: nullable(text),
+  branch: nullable(text),
+  base: nullable(text),
+  artifacts: list(
+    object<FilesPlane["artifacts"][number]>({
+      path: text,
+      digest: nullable(text),
+      status: oneOf({ created: true, modified: true, deleted: true, unchanged: true }),
+    }),
+  ),
+  artifactCount: count,
+  skipped: list(
+    object<FilesPlane["skipped"][number]>({
+      path: text,
+      reason: oneOf({ too_large: true, special_file: true, unreadable: true, nested_repository: true }),
+      bytes: nullable(count),
+    }),
+  ),
+  nested: list(object<FilesPlane["nested"][number]>({ path: text, head: nullable(text) })),
+  index: nullable(text),
+  operation: nullable(text),
+});
+
+const conversation: Shape<ConversationPlane> = object<ConversationPlane>({
+  agent: text,
+  session: nullable(text),
+  transcript: nullable(object<NonNullable<ConversationPlane["transcript"]>>({ digest: text, bytes: count, text })),
+  lastMessage: nullable(text),
+  rewound: optional(oneOf({ restore: true, fork: true })),
+});
+
+const effects: Shape<Planes["effects"]> = object<Planes["effects"]>({ entry: count, pending: list(text) });
+
+const inputs: Shape<InputsPlane> = object<InputsPlane>({
+  issue: nullable(issueShape),
+  task: nullable(text),
+  base: nullable(text),
+  plan: nullable(object<NonNullable<InputsPlane["plan"]>>({ path: text, digest: text })),
+});
+
+const config: Shape<ExecutionConfig> = object<ExecutionConfig>({
+  agent: nullable(text),
+  model: nullable(text),
+  temperature: nullable(finite),
+  seed: nullable(finite),
+  mode: oneOf({ strict: true, seeded: true, logged: true, default: true }),
+  tools: list(text),
+  inputs: jsonObject,
+});
+
+const toolchainShape: Shape<Toolchain> = object<Toolchain>({
+  lockfiles: dictionary(text),
+  setup: nullable(text),
+  node: text,
+  git: nullable(text),
+  agents: dictionary(text),
+});
+
+const planes: Shape<Planes> = object<Planes>({
+  position: positionShape,
+  context,
+  files: nullable(files),
+  conversation: nullable(conversation),
+  effects,
+  inputs,
+  config,
+  extensions: jsonObject,
+  toolchain: optional(toolchainShape),
 });

@@ -16,6 +16,8 @@ describe("choose paths", () => {
     ["ap?", ["app/[id].ts", "app/a.ts", "app/b.js", "app/deep/c.ts", '"app/\\001.ts"']],
     ["*+b.ts", ["a+b.ts"]],
     [".", ["."]],
+    [":(literal)app/*.ts", ["app/*.ts"]],
+    [":(literal)app/a.ts", ["app/a.ts"]],
     ["no-match", ["no-match"]],
   ])("%s", (asked, chosen) => {
     expect(choosePaths([asked], files)).toEqual(chosen);

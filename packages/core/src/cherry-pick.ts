@@ -189,7 +189,9 @@ export async function applyCherryPick(work: CherryPickWork): Promise<CherryPickR
         { kind: "restore.finished", body: { target: undo.id, tree: done.tree, cherryPick: plan.source.id } },
         {
           kind: "note",
-          body: { text: `Took ${plan.asked.join(", ")} from ${plan.source.id}; ${undo.id} is from before` },
+          body: {
+            text: `Took ${plan.asked.map(nameAsked).join(", ")} from ${plan.source.id}; ${undo.id} is from before`,
+          },
         },
       ],
       sequence: after.sequence,
@@ -279,6 +281,11 @@ function pickedPlanes(planes: Planes, sequence: number): Planes {
   return { ...planes, position: { ...planes.position, stageAttempt: { ...stageAttempt, running } } };
 }
 
+/** Without the mark that makes it literal. */
+export function nameAsked(path: string): string {
+  return path.startsWith(LITERAL) ? path.slice(LITERAL.length) : path;
+}
+
 function nameOf({ source }: CherryPickPlan): string {
   return `cherry-pick from ${source.id}`;
 }
@@ -292,15 +299,19 @@ function overwritten(root: string): HoldfastError {
   });
 }
 
+/** As in git: what follows is a name, whatever characters it has. */
+export const LITERAL = ":(literal)";
+
 /**
- * Resolves the requested files and folders, relative to the root. An existing path with exactly that name is meant
- * literally. Otherwise `*`, `**`, `?` and `[…]` form a pattern over the files of both sides. A pattern without a match
+ * Resolves the requested files and folders, relative to the root. An existing path with exactly that name, or one after
+ * `:(literal)`, is meant literally. Otherwise `*`, `**`, `?` and `[…]` form a pattern over the files of both sides. A pattern without a match
  * throws USAGE. The planner of the restore checks plain names that do not exist.
  */
 export function choosePaths(asked: readonly string[], files: readonly GitPath[]): readonly GitPath[] {
   const chosen = new Set<GitPath>();
   for (const path of asked) {
-    if (!/[*?[]/.test(path) || files.some((file) => isBelow(file, path))) chosen.add(path);
+    if (path.startsWith(LITERAL)) chosen.add(nameAsked(path));
+    else if (!/[*?[]/.test(path) || files.some((file) => isBelow(file, path))) chosen.add(path);
     else for (const file of filesLike(path, files)) chosen.add(file);
   }
   return [...chosen];

@@ -1,3 +1,13 @@
+// States as chunks that later states share.
+//
+// A state is written as one text, its root. A value shorter than WHOLE_BELOW stands in it as plain JSON. In a longer one every part of
+// PART_FROM characters or more is a chunk of its own, named by the SHA-256 of its text:
+//   {"$c": digest}              a value
+//   {"$l": [height, digest…]}   a list in pages; {"$o": …} an object in pages; {"$t": …} a text in pieces
+// At height 1 the digests name the pages; at each height above, lists of digests. Where a page ends is decided by its last item alone,
+// so an insertion changes one page and the path to it. The same value always gives the same root, whatever was saved before.
+// A user's key that begins with "$" is written with one more "$".
+
 import { hash } from "node:crypto";
 import { crc32, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -14,18 +24,6 @@ import {
   seal,
   sortedKeys,
 } from "./values.ts";
-
-/*
- * States as chunks that later states share.
- *
- * A state is written as one text, its root. A value shorter than WHOLE_BELOW stands in it as plain JSON. In a longer one every part of
- * PART_FROM characters or more is a chunk of its own, named by the SHA-256 of its text:
- *   {"$c": digest}              a value
- *   {"$l": [height, digest…]}   a list in pages; {"$o": …} an object in pages; {"$t": …} a text in pieces
- * At height 1 the digests name the pages; at each height above, lists of digests. Where a page ends is decided by its last item alone,
- * so an insertion changes one page and the path to it. The same value always gives the same root, whatever was saved before.
- * A user's key that begins with "$" is written with one more "$".
- */
 
 const WHOLE_BELOW = 4096;
 const PART_FROM = 512;

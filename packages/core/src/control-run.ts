@@ -286,6 +286,22 @@ export async function answerDecision(params: {
   });
 }
 
+/** Lets a run continue that is paused or waits for its next session. Other runs are not changed. */
+export async function unpauseRun({
+  adapters,
+  run,
+}: {
+  readonly adapters: Adapters;
+  readonly run: string;
+}): Promise<void> {
+  const waits = ({ state }: RunSummary): boolean =>
+    state.kind === "paused" || (state.kind === "waiting" && state.for === "session");
+  if (!waits(await knownRun(adapters.store, run))) return;
+  await using lease = await acquireLease(adapters, run);
+  if (waits(await knownRun(adapters.store, run)))
+    await adapters.store.commit({ lease: lease.lease, entries: [continuedEntry({})] });
+}
+
 /** Sets new limits. A run that waits for them continues with the next resume. */
 export async function raiseLimits(params: {
   readonly adapters: Adapters;

@@ -1,3 +1,5 @@
+// The difference of two JSON values, as a list of changed paths.
+
 import { type Json, type JsonArray, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 import { pointer } from "./values.ts";
 

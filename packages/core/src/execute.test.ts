@@ -348,17 +348,62 @@ describe("execute stops", () => {
         code: "LEASE_LOST",
         data: { orphan: expect.stringMatching(/^run-1-orphan-\d+@1$/) },
       });
-      const [, sideWorktree] = (await store.listRuns()).map(({ id }) => id).toSorted();
-      const kept = await store.latest(sideWorktree ?? "");
+      const [, orphan] = (await store.listRuns()).map(({ id }) => id).toSorted();
+      const kept = await store.latest(orphan ?? "");
       expect(kept?.planes.position.stageAttempt.steps).toEqual({ a: 1, b: 2 });
       expect(kept?.parent?.id).toBe(`${ID}@1`);
       expect(await findRunFor({ adapters, issue: 42 })).toMatchObject({
         kind: "one",
         run: { id: ID, state: { kind: "active" } },
       });
-      const handle = new RunHandle(adapters, (await store.getRun(sideWorktree ?? "")) ?? expect.fail());
-      expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(sideWorktree);
+      const handle = new RunHandle(adapters, (await store.getRun(orphan ?? "")) ?? expect.fail());
+      expect((await handle.fork({ sequence: 1, worktree: false })).id).not.toBe(orphan);
     });
+
+    test("a lost lease that a checkpoint discovers: the work is kept, based on the last checkpoint of this process", async () => {
+      const { adapters, store, go } = await start();
+      const workflow = define({
+        work: async ({ step }) => {
+          await step("a", () => 1);
+          const lease = await store.getLease(ID);
+          if (lease !== undefined) await store.releaseLease(lease);
+          const next = await store.takeLease({ run: ID, label: "the next process" });
+          const { planes } = await store.getCheckpoint({ run: ID, sequence: 1 });
+          await store.commit({ lease: next, checkpoint: { trigger: "manual", planes }, release: true });
+          return { event: "worked", reason: "did it" };
+        },
+      });
+      await begin(adapters, workflow);
+      const orphan = expect.stringMatching(/^run-1-orphan-\d+@1$/);
+      await expect(go(workflow)).rejects.toThrow(
+        expect.objectContaining({ code: "LEASE_LOST", data: expect.objectContaining({ orphan }) }),
+      );
+      const kept = (await store.listRuns()).find(({ id }) => id !== ID);
+      expect((await store.latest(kept?.id ?? ""))?.parent?.id).toBe(`${ID}@1`);
+    });
+
+    test.each(["LEASE_LOST", "DISK_FULL"] as const)(
+      "working time counts once after a checkpoint was refused with %s",
+      async (code) => {
+        const { adapters, store, go, pass } = await start();
+        const workflow = define({
+          work: async ({ step, checkpoint }) => {
+            pass(1000);
+            await step("a", () => 1);
+            const commit = vi.spyOn(store, "commit").mockRejectedValueOnce(new HoldfastError({ code, message: "no" }));
+            await expect(checkpoint({ trigger: "manual" })).rejects.toThrow(expect.objectContaining({ code }));
+            commit.mockRestore();
+            pass(200);
+            return { event: "worked", reason: "did it" };
+          },
+        });
+        await begin(adapters, workflow);
+        await go(workflow).catch((error: unknown) => expect(error).toMatchObject({ code: "LEASE_LOST" }));
+        const runs = (await store.listRuns()).map(({ id }) => id);
+        const kept = code === "LEASE_LOST" ? runs.find((id) => id !== ID) : ID;
+        expect((await store.latest(kept ?? ""))?.planes.position.budget.spent.milliseconds).toBe(1200);
+      },
+    );
 
     test("a full disk makes the run wait if an entry still fits, is reported if none does, and resume continues once there is space", async () => {
       for (const fits of [true, false]) {
@@ -441,17 +486,20 @@ describe("execute stops", () => {
 
     test("a process executes a run in one call at a time", async () => {
       const { adapters, go } = await start();
-      const { promise, resolve } = Promise.withResolvers<void>();
+      const began = Promise.withResolvers<void>();
+      const end = Promise.withResolvers<void>();
       const workflow = define({
         work: async () => {
-          await promise;
+          began.resolve();
+          await end.promise;
           return { event: "worked", reason: "did it" };
         },
       });
       await begin(adapters, workflow);
       const first = go(workflow);
+      await began.promise;
       await expect(go(workflow)).rejects.toThrow(expect.objectContaining({ code: "LEASE_HELD" }));
-      resolve();
+      end.resolve();
       expect(await first).toMatchObject({ kind: "done" });
     });
 

@@ -19,12 +19,12 @@ import { type RunSession, type SaveRequest, type SessionDriver, loadRun } from "
 import { betterOf } from "./position.ts";
 import { mayContinue, prepareRun } from "./prepare-run.ts";
 import { Aborted, Halt, type ProgressListener, type RunOutcome, Stopped, reasonOf } from "./progress.ts";
-import { type RunSummary, isFailedOrAborted } from "./run.ts";
+import { type RunSummary, isFailedOrAborted, orphanId, restartHint } from "./run.ts";
 import { sweepSideWorktrees } from "./side-worktrees.ts";
 import { applySignal, saveOnTimer, stopCleanly, watchSignals } from "./signals.ts";
 import { runStage } from "./stage.ts";
 import { checkStoreSize, measureStore, sizeLevel } from "./store-size.ts";
-import { type Store, knownRun, writeWithReserve } from "./store.ts";
+import { type Store, checkpointNotFound, knownRun, writeWithReserve } from "./store.ts";
 import { type StageResult, transition } from "./transitions.ts";
 import { captureState } from "./values.ts";
 import type { Workflow } from "./workflow.ts";
@@ -47,8 +47,8 @@ export interface ExecuteParams<S extends object> {
   /** Continue although the workflow's definition differs from the one that the run began with. */
   readonly allowChanged?: boolean;
   readonly driver?: SessionDriver;
-  /** The lease, if the caller has just created the run with it. Absent: it is acquired here, and released at the end. */
-  readonly lease?: AcquiredLease | undefined;
+  /** The lease of a run that the caller has just created, and the run as read under it. Absent: it is acquired here, and released at the end. */
+  readonly begun?: { readonly lease: AcquiredLease; readonly run: RunSummary } | undefined;
 }
 
 /**
@@ -60,22 +60,24 @@ export interface ExecuteParams<S extends object> {
  */
 export async function executeRun<S extends object>(params: ExecuteParams<S>): Promise<RunOutcome> {
   const { adapters, run } = params;
-  if (params.lease !== undefined) return await executeLeased(params, params.lease);
+  if (params.begun !== undefined) return await executeLeased(params, params.begun);
   const found = await knownRun(adapters.store, run);
   rejectWaitingRun(found, params.wakes);
   const ended = await endedOutcome(adapters, found);
   if (ended !== null) return ended;
   await rejectRolledBackStore(adapters, run);
   await using lease = await acquireLease(adapters, run);
-  return await executeLeased(params, lease);
+  // Another process may have executed the run before this one acquired the lease.
+  return await executeLeased(params, { lease, run: await knownRun(adapters.store, run) });
 }
 
-async function executeLeased<S extends object>(params: ExecuteParams<S>, lease: AcquiredLease): Promise<RunOutcome> {
+async function executeLeased<S extends object>(
+  params: ExecuteParams<S>,
+  { lease, run: summary }: NonNullable<ExecuteParams<S>["begun"]>,
+): Promise<RunOutcome> {
   const { adapters, run } = params;
   const end = beginExecution(adapters.store, run);
   try {
-    // Another process may have executed the run before this one acquired the lease.
-    const summary = await knownRun(adapters.store, run);
     rejectWaitingRun(summary, params.wakes);
     const meanwhile = await endedOutcome(adapters, summary);
     if (meanwhile !== null) return meanwhile;
@@ -109,12 +111,12 @@ async function runStages<S extends object>(
     workflow,
     listen,
     allowChanged,
-    starts: params.lease !== undefined,
+    starts: params.begun !== undefined,
     driver,
   });
   lease.onLost((error) => runSession.halt.stop(error));
   return await work(runSession, params, lease).catch(async (error: unknown) => {
-    throw isLost(error) ? await keepSideWorktree(runSession, lease.lease, error) : error;
+    throw isLost(error) ? await keepOrphan(runSession, lease.lease, error) : error;
   });
 }
 
@@ -221,7 +223,7 @@ async function endedOutcome(adapters: Adapters, summary: RunSummary): Promise<Ru
   throw new HoldfastError({
     code: "RUN_FAILED",
     message: `Run ${id} ended at ${state.at}: ${state.reason}`,
-    hint: `Choose a checkpoint to restart from: \`holdfast resume ${id}@SEQUENCE --force\`.`,
+    hint: restartHint(id),
     data: { run: id, reason: state.reason },
   });
 }
@@ -463,13 +465,13 @@ function mebibytes(bytes: number): string {
  * and refused steps, the conversation) and the current files become an orphaned run, which has ended and can be forked.
  * Returns the error to throw. If saving fails too, the error reports it; the original run is intact in both cases.
  */
-async function keepSideWorktree(runSession: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
+async function keepOrphan(runSession: RunSession, lease: Lease, lost: HoldfastError): Promise<HoldfastError> {
   try {
-    const sideWorktree = await saveSideWorktree(runSession, lease, lost);
+    const orphan = await saveOrphan(runSession, lease, lost);
     return withOrphan(
       lost,
-      `What this process had done is kept as ${sideWorktree}; \`holdfast fork ${sideWorktree}\` continues it.`,
-      sideWorktree,
+      `What this process had done is kept as ${orphan}; \`holdfast fork ${orphan}\` continues it.`,
+      orphan,
     );
   } catch (error) {
     return withOrphan(
@@ -480,44 +482,45 @@ async function keepSideWorktree(runSession: RunSession, lease: Lease, lost: Hold
   }
 }
 
-async function saveSideWorktree(runSession: RunSession, { epoch }: Lease, lost: HoldfastError): Promise<string> {
+/** The snapshot comes first. Then one transaction creates the run with its only checkpoint, so a kill leaves no empty run. */
+async function saveOrphan(runSession: RunSession, { epoch }: Lease, lost: HoldfastError): Promise<string> {
   const { adapters, run, workspace } = runSession;
   const { store } = adapters;
-  const source = await store.getCheckpoint({ run: run.id, sequence: runSession.state.sequence });
+  const id = orphanId(run.id, epoch);
+  const files =
+    workspace === undefined
+      ? null
+      : await workspace.snapshot({ run: id, sequence: 1, message: `orphan-${epoch}`, ...snapshotParams(adapters) });
+  const planes = runSession.planesWith(files);
+  // The refused commit may have had a checkpoint, and another process may have saved one since: neither is what this work is based on.
+  const newest = await store.listCheckpoints({ run: run.id, before: runSession.state.sequence + 1, limit: NEWEST });
+  const source = newest.find(({ entry }) => entry <= planes.effects.entry);
+  if (source === undefined) throw checkpointNotFound(`${run.id}@${runSession.state.sequence}`);
   const parent = { id: source.id, digest: source.digest };
-  const suffix = `-orphan-${epoch}`;
-  const id = `${run.id.slice(0, 63 - suffix.length).replace(/-+$/, "")}${suffix}`;
-  // The orphaned run has no work item, so that a search for the run of an issue finds the active one.
-  await store.createRun({
-    id,
-    workflow: run.workflow,
-    work: { kind: "none" },
-    forkedFrom: parent,
-    labels: { ...run.labels, [WORKTREE]: NO_WORKTREE },
-  });
-  const own = await store.takeLease({ run: id, label: `orphaned from ${run.id}` });
-  try {
-    const files =
-      workspace === undefined
-        ? null
-        : await workspace.snapshot({ run: id, sequence: 1, message: suffix.slice(1), ...snapshotParams(adapters) });
-    const reason = `Orphaned from ${run.id}: ${lost.message}`;
-    await store.commit({
-      lease: own,
-      entries: [{ kind: "run.ended", body: { outcome: "failed", reason } }],
-      checkpoint: {
-        sequence: 1,
-        trigger: "fork",
-        name: `orphaned from ${run.id}`,
-        planes: runSession.planesWith(files),
-        parent,
+  const name = `orphaned from ${run.id}`;
+  const own = await store.takeLease({
+    run: id,
+    label: name,
+    birth: {
+      workflow: run.workflow,
+      // The orphaned run has no work item, so that a search for the run of an issue finds the active one.
+      work: { kind: "none" },
+      forkedFrom: parent,
+      labels: { ...run.labels, [WORKTREE]: NO_WORKTREE },
+      first: {
+        entries: [
+          { kind: "run.ended", body: { outcome: "failed", reason: `Orphaned from ${run.id}: ${lost.message}` } },
+        ],
+        checkpoint: { sequence: 1, trigger: "fork", name, planes, parent },
       },
-    });
-  } finally {
-    await store.releaseLease(own);
-  }
+    },
+  });
+  await store.releaseLease(own);
   return `${id}@1`;
 }
+
+/** Checkpoints that are examined for the one that an orphaned run is based on. */
+const NEWEST = 100;
 
 function withOrphan(lost: HoldfastError, hint: string, orphan: string | null): HoldfastError {
   const { code, message, data } = lost;

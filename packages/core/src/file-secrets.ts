@@ -59,7 +59,7 @@ export function secretsInFile(path: string, text: string): readonly KnownSecret[
     found.set(value, { name, value, isWord: value.length < SHORTEST || isGuessable(value) });
   };
   const values = valuesIn(path, text);
-  const ordinary = new Set(values.flatMap(([name, value]) => (isSecretName(name) ? [] : ordinaryIn(value))));
+  const ordinary = new Set(values.flatMap(([name, value]) => (mayNameSecret(name) ? [] : ordinaryIn(value))));
   for (const [name, value] of values)
     for (const one of isSecretByName(name, value) ? [value] : passwordsOfUrl(value).filter(isUncommon))
       if (!ordinary.has(one) || !WORDS.test(one)) add(name === path ? path : `${name} in ${path}`, one);
@@ -142,11 +142,15 @@ const DEEPEST = 100;
  * `key`, `auth` and similar words count only in the last name of a path, and only before what could be a key.
  */
 function isSecretByName(name: string, value: string): boolean {
-  if (!isUncommon(value) || isPath(value) || !isSecretName(name)) return false;
+  if (!isUncommon(value) || isPath(value) || !mayNameSecret(name)) return false;
   return partsOf(name).some(isSecretPart) || isKey(value);
 }
 
-function isSecretName(name: string): boolean {
+/**
+ * Wider than `isSecretName`: a file has names such as `auth` or `cert`, which as variables (`NODE_EXTRA_CA_CERTS`) must reach agents. And
+ * narrower: most names in a file that end in `url` or `path` describe a secret.
+ */
+function mayNameSecret(name: string): boolean {
   const last = partsOf(name.split(/[./]/).at(-1) ?? "");
   if (DESCRIPTIONS.has(last.at(-1) ?? "")) return false;
   return partsOf(name).some(isSecretPart) || last.some((part) => KEY_PART.test(part));

@@ -88,14 +88,16 @@ describe("read facts", () => {
     expect(left(facts)).toEqual([3, 4]);
     expect(facts.checks).toMatchObject([{ pass: true }]);
     expect(facts.trouble).toEqual({ kind: "none" });
-    // The restore is undone, so the checkpoint that was left behind is current again.
+    // The restore is undone, so the checkpoint that was left behind is current again, with its ancestors and their verdicts.
     const undone = [
       restoring(4),
       saved(6, "b", { trigger: "before_restore" }),
       restored(4),
       saved(7, "c", { trigger: "restore" }),
     ];
-    expect(left(read([...lines, ...back, ...undone]))).toEqual([3, 5, 6]);
+    const again = read([...lines, ...back, ...undone]);
+    expect(left(again)).toEqual([5, 6]);
+    expect(again.checks).toMatchObject([{ pass: true }, { pass: false }]);
   });
 
   test("a restore that was undone, never ended, or was of single paths, moves nothing", () => {

@@ -247,6 +247,12 @@ export class FactsReader {
     };
   }
 
+  /** All verdicts, oldest first, also those on a line that a restore left: what the scores show. */
+  history(): readonly CheckResult[] {
+    this.#settle(this.#checkpoints.at(-1));
+    return this.#checks;
+  }
+
   #checkpoint({ entry, body }: ReadEntry): void {
     const sequence = numberOf(body["sequence"]);
     if (sequence === null) return;
@@ -297,10 +303,17 @@ function numberOf(value: Json | undefined): number | null {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-/** Tracks which checkpoints are on the run's current line. A restore of a whole checkpoint leaves all later ones behind. */
+/**
+ * Tracks which checkpoints are on the run's current line: the newest one and its ancestors. A restore of a whole checkpoint continues from that
+ * one, so it leaves later ones behind, and its undo brings them back.
+ */
 class LiveLine {
-  #line: number[] = [];
-  readonly #left = new Set<number>();
+  /** The checkpoint before each, from which the run came to it. */
+  readonly #parents = new Map<number, number | undefined>();
+  readonly #line = new Set<number>();
+  #newest: number | undefined;
+  /** On the line, but without its files: a restore of single paths replaced them at once. */
+  readonly #replaced = new Set<number>();
   #pending: { readonly target: number; readonly whole: boolean } | null = null;
   /** Checkpoint of the files from before the restore in progress. */
   #before: number | null = null;
@@ -309,7 +322,7 @@ class LiveLine {
     switch (kind) {
       case "checkpoint":
         if (typeof body["sequence"] !== "number") return;
-        this.#line.push(body["sequence"]);
+        this.#add(body["sequence"]);
         if (body["trigger"] === "before_restore") this.#before = body["sequence"];
         return;
       case "restore.started": {
@@ -327,7 +340,13 @@ class LiveLine {
   }
 
   left(sequence: number): boolean {
-    return this.#left.has(sequence);
+    return !this.#line.has(sequence) || this.#replaced.has(sequence);
+  }
+
+  #add(sequence: number): void {
+    this.#parents.set(sequence, this.#newest);
+    this.#line.add(sequence);
+    this.#newest = sequence;
   }
 
   /** An undone restore finishes with another target: the one that it returned to. */
@@ -338,15 +357,14 @@ class LiveLine {
     if (pending === null || pending.target !== target) return;
     if (pending.whole) this.#goBack(target);
     // A restore of single paths, or of files alone, does not change the run's position.
-    else if (before !== null) this.#left.add(before);
+    else if (before !== null) this.#replaced.add(before);
   }
 
   #goBack(target: number): void {
-    // A checkpoint that was left behind is current again, with those of its ancestors that are still on the line.
-    this.#left.delete(target);
-    for (const sequence of this.#line) if (sequence > target) this.#left.add(sequence);
-    this.#line = this.#line.filter((sequence) => sequence <= target);
-    if (!this.#line.includes(target)) this.#line.push(target);
+    this.#newest = target;
+    this.#replaced.delete(target);
+    this.#line.clear();
+    for (let at: number | undefined = target; at !== undefined; at = this.#parents.get(at)) this.#line.add(at);
   }
 }
 
@@ -514,6 +532,11 @@ export function stepVerdict(step: string, result: Json): Verdict | null {
   return commandVerdict(step, result) ?? plainVerdict(step, result);
 }
 
+/** Whether a step was an agent call, with an answer or without. */
+export function isAgentResult(result: Json): boolean {
+  return isJsonObject(result) && typeof result["outcome"] === "string" && "usage" in result;
+}
+
 /** Describes an agent call without an answer. It is never a verdict about the files, whatever the reason. */
 export function agentFailure(result: Json): string | null {
   if (!isJsonObject(result) || result["outcome"] !== "failed" || !("usage" in result)) return null;
@@ -543,7 +566,9 @@ function parsedVerdict(name: string, results: readonly Json[]): Verdict | null {
   if (judged.length === 0 || !kinds.every((kind) => kind === "parsed" || kind === "failed" || kind === "skipped"))
     return null;
   const failed = judged.filter((kind) => kind === "failed").length;
-  return { name, pass: failed === 0, reason: failed === 0 ? `${name} passed` : `${failed} files do not parse` };
+  const reason =
+    failed === 0 ? `${name} passed` : failed === 1 ? "1 file does not parse" : `${failed} files do not parse`;
+  return { name, pass: failed === 0, reason };
 }
 
 /** True when the reason names an external cause. The text is the only source, because a failed step has no error code here. */

@@ -1,6 +1,6 @@
 // Fork: creates a new run from a checkpoint of another, with its own worktree and pinned files.
 import { HoldfastError } from "@holdfast/platform/error";
-import { type CoreAdapters, NO_WORKTREE, WORKTREE, snapshotParams } from "./adapters.ts";
+import { type CoreAdapters, NO_WORKTREE, WORKTREE, lostWorktreePath, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, FilesPlane, Planes } from "./checkpoint.ts";
 import { MAY_PUBLISH } from "./effects.ts";
 import type { JsonObject } from "./json.ts";
@@ -8,7 +8,8 @@ import { forgetAborts } from "./position.ts";
 import { type Run, makeRunId } from "./run.ts";
 import { recoveredGraph } from "./save.ts";
 import { rewoundTo } from "./state.ts";
-import { type CreateWorkspace, type Workspace, forgetSideWorktreeCalls } from "./workspace.ts";
+import { forgetSideWorktreeCalls } from "./side-worktree-steps.ts";
+import type { CreateWorkspace, Workspace } from "./workspace.ts";
 
 /**
  * Creates a run whose first checkpoint is `source`. Every step can be repeated: after a kill, the same fork with the
@@ -89,7 +90,9 @@ async function forkFiles(params: {
   const { adapters, run, files } = params;
   if (files === null || adapters.workspaces === null) return files;
   const ref = await adapters.workspaces.pin({ run, sequence: 1, snapshot: files.snapshot });
-  if (!params.worktree) return { ...files, ref };
+  // Where a resume creates them. The branch and the worktree in `files` are the parent's.
+  if (!params.worktree)
+    return { ...files, ref, branch: `refs/heads/holdfast/${run}`, worktree: await lostWorktreePath(adapters, run) };
   const workspace = await adapters.workspaces.create(worktreeFor(adapters, run, files));
   await fill({ adapters, workspace, files });
   return await workspace.snapshot({

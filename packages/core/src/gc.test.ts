@@ -108,6 +108,12 @@ test("verify reports missing commits of a side worktree in a checkpoint, and pin
       event.kind === "problem" ? [`${event.problem.code} ${event.problem.sequence}`] : [],
     );
   expect(await codes()).toEqual([]);
+  // A checkpoint that is saved, with its ref, after verify has read the refs.
+  let asked = 0;
+  const refs: typeof toy.workspaces.refs = async (...given) =>
+    (asked += 1) === 1 ? [] : toy.workspaces.refs(...given);
+  const saving = { ...toy.adapters, ownsRefs: false, workspaces: { ...toy.workspaces, refs } };
+  expect((await Array.fromAsync(verifyRun(saving, {}))).filter(({ kind }) => kind === "problem")).toEqual([]);
   await toy.workspaces.unpin((await toy.workspaces.sideWorktrees.refs()).map(({ ref }) => ref));
   const found = await codes();
   expect(found.length).toBeGreaterThan(0);
@@ -115,6 +121,9 @@ test("verify reports missing commits of a side worktree in a checkpoint, and pin
   await repair(toy.adapters, await look());
   expect([await codes(), await toy.refs()]).toEqual([[], 2]);
   await toy.workspaces.unpin((await toy.workspaces.sideWorktrees.refs()).map(({ ref }) => ref));
+  const killed = new HoldfastError({ code: "GIT_FAILED", message: "git cat-file failed (signalled)" });
+  const adapters = { ...toy.adapters, workspaces: { ...toy.workspaces, has: () => Promise.reject(killed) } };
+  await expect(Array.fromAsync(verifyRun(adapters, {}))).rejects.toBe(killed);
   toy.tree.git("worktree", "remove", "--force", (await toy.workspaces.sideWorktrees.list())[0]?.path ?? "");
   toy.tree.git("-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now");
   expect((await codes()).every((code) => code.startsWith("TREE_MISSING"))).toBe(true);

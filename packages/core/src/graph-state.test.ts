@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { sampleGraph as graph, sampleNode as node, sampleNode } from "@holdfast/test-support/core/graph-sample";
-import { parseGraph } from "./planes-shape.ts";
+import { parseGraph } from "./checkpoint.ts";
 import {
   type GraphEvent,
   addNode,

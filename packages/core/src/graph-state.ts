@@ -453,10 +453,6 @@ export function tryName(node: string, state: NodeState): string {
   return `node:${node}#${(state.tries ?? 0) + 1}`;
 }
 
-export function nodeName(node: string, part: string): string {
-  return `node:${node}/${part}`;
-}
-
 export function batchName(batch: number, round: number): string {
   return `batch:${batch}#${round}`;
 }

@@ -248,18 +248,28 @@ type TimedEntry = Pick<JournalEntry, "kind" | "at" | "epoch" | "body">;
  * 0.
  */
 export function workingTime(entries: readonly TimedEntry[]): number {
-  let total = 0;
-  let last: { readonly epoch: number; readonly at: number } | null = null;
-  for (const entry of entries) {
-    // Tags and drops need no lease and are not work.
-    if (entry.epoch === 0) continue;
-    const at = Date.parse(entry.at);
-    const seen: number | null = entry.kind === "lease.taken" ? lastSeen(entry, last?.epoch) : at;
-    const continues = last !== null && (entry.kind === "lease.taken" || entry.epoch === last.epoch);
-    if (continues && last !== null && seen !== null) total += Math.max(0, seen - last.at);
-    last = { epoch: entry.epoch, at };
-  }
-  return total;
+  return entries.reduce(addWork, NO_WORK).total;
+}
+
+/** Working time, entry by entry. */
+export interface WorkedTime {
+  readonly total: number;
+  /** At the newest checkpoint. Its budget has the time until then. */
+  readonly saved: number;
+  readonly last: { readonly epoch: number; readonly at: number } | null;
+}
+
+export const NO_WORK: WorkedTime = { total: 0, saved: 0, last: null };
+
+export function addWork(worked: WorkedTime, entry: TimedEntry): WorkedTime {
+  // Tags and drops need no lease and are not work.
+  if (entry.epoch === 0) return worked;
+  const { last } = worked;
+  const at = Date.parse(entry.at);
+  const seen = entry.kind === "lease.taken" ? lastSeen(entry, last?.epoch) : at;
+  const continues = last !== null && (entry.kind === "lease.taken" || entry.epoch === last.epoch);
+  const total = worked.total + (continues && seen !== null ? Math.max(0, seen - last.at) : 0);
+  return { total, saved: entry.kind === "checkpoint" ? total : worked.saved, last: { epoch: entry.epoch, at } };
 }
 
 /** Last heartbeat of the previous holder. null: it released the lease, or it did not write the preceding entries. */

@@ -106,7 +106,7 @@ export function parseShape<T>(params: {
   if (misfit === null) return params.value as T;
   throw new HoldfastError({
     code: params.code ?? "STORE_CORRUPT",
-    message: `${params.what} is not what it must be: at ${misfit.path === "" ? "its root" : misfit.path} there is ${describe(misfit.actual)} where ${misfit.expected} belongs`,
+    message: `${params.what} is not what it must be: at ${misfit.path === "" ? "its root" : misfit.path} there is ${describeMisfit(misfit.actual)} where ${misfit.expected} belongs`,
     hint: "Run `holdfast verify` to see what is damaged and which checkpoint is the newest whole one.",
     data: { path: misfit.path, expected: misfit.expected },
   });
@@ -234,7 +234,8 @@ function below(key: string, found: Misfit): Misfit {
   return { ...found, path: `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}${found.path}` };
 }
 
-function describe(value: unknown): string {
+/** What is there instead of the expected value, for a message. */
+export function describeMisfit(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "null";
   if (Array.isArray(value)) return "a list";

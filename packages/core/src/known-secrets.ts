@@ -79,11 +79,10 @@ export const LONGEST_WORD = 24;
 
 /** Whether an environment variable with this name holds a secret. */
 export function isSecretName(variable: string): boolean {
-  return SECRET_NAME.test(variable) || (variable !== "PWD" && partsOf(variable).some(isSecretPart));
+  return KEY_NAME.test(variable) || (variable !== "PWD" && partsOf(variable).some(isSecretPart));
 }
 
-const SECRET_NAME =
-  /(?:^|_)(?:(?:API|ACCESS|PRIVATE|SECRET|AUTH|SIGNING|ENCRYPTION)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT|DSN)(?:_|$)|_KEY$/i;
+const KEY_NAME = /(?:^|_)(?:API|ACCESS|PRIVATE|SECRET|AUTH|SIGNING|ENCRYPTION)_?KEY(?:_|$)|_KEY$/i;
 
 /** The words of a name in camel case, with underscores, dots or dashes, in lower case and without digits at the end. */
 export function partsOf(name: string): readonly string[] {

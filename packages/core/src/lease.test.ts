@@ -45,6 +45,16 @@ describe("plan lease", () => {
     });
   });
 
+  test.each(["alive", "dead", "unknown"] as const)(
+    "a user's decision takes the lease that was shown to the user, and no later one, from an owner that is %s",
+    (liveness) => {
+      const held = leaseOf(new Date(NOW).toISOString());
+      const common = { epoch: 7, held, token: "ours", liveness, now: NOW, staleAfterMs: STALE };
+      expect(planLease({ ...common, over: 7 })).toEqual({ kind: "take", epoch: 8, from: held });
+      expect(planLease({ ...common, over: 6 }).kind).toBe("refuse");
+    },
+  );
+
   test("an own lease is kept, and a free one is taken, each with the next epoch", () => {
     const lease = leaseOf(new Date(NOW).toISOString());
     const common = { epoch: 7, liveness: "alive", now: NOW, staleAfterMs: STALE } as const;

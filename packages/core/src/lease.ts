@@ -29,7 +29,10 @@ export type LeasePlan =
 
 export const DEFAULT_STALE_AFTER_MS = 60_000;
 
-/** A live lease is never taken over. A dead one is taken at once, one of unknown liveness only when its heartbeat is stale. */
+/**
+ * A live lease is never taken over, unless a user decides it with `over`. A dead one is taken at once, one of unknown liveness only when its
+ * heartbeat is stale.
+ */
 export function planLease(params: {
   /** Epoch of the run's newest lease, held or not. 0: there was none. */
   readonly epoch: number;
@@ -38,10 +41,16 @@ export function planLease(params: {
   readonly liveness: OwnerLiveness;
   readonly now: number;
   readonly staleAfterMs: number;
+  /** Epoch of the lease that the user has decided to take from its owner, alive or not. Any other held lease is refused. */
+  readonly over?: number | undefined;
 }): LeasePlan {
   const { held, epoch } = params;
   if (held === null) return { kind: "take", epoch: epoch + 1, from: null };
   if (held.owner.token === params.token) return { kind: "held_by_us", lease: held };
+  if (params.over !== undefined)
+    return held.epoch === params.over
+      ? { kind: "take", epoch: epoch + 1, from: held }
+      : { kind: "refuse", lease: held, liveness: params.liveness };
   // A heartbeat from the future comes from a wrong clock and proves as little as an old one. If the owner is alive
   // after all, the epoch fences its writes.
   const stale = !(Math.abs(params.now - Date.parse(held.heartbeatAt)) <= params.staleAfterMs);

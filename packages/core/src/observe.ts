@@ -1,24 +1,23 @@
-// Compares the world with a run's checkpoint before a resume: worktree, branch, journal, remote, forge and settings. Each difference is a
-// finding.
+// Compares the world with a run's checkpoint before a resume. Each difference is a finding. Here: worktree, branch, files, processes and journal.
 
+import { existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { HoldfastError } from "@holdfast/platform/error";
-import { type Adapters, findAnyWorktree, findRunWorkspace, runMark, snapshotParams } from "./adapters.ts";
+import { describeList } from "@holdfast/platform/error";
+import type { FolderProcess } from "@holdfast/platform/folder-processes";
+import { processIdentity } from "@holdfast/platform/identity";
+import { type Adapters, NO_WORKTREE, WORKTREE, findRunWorkspace, runMark, snapshotParams } from "./adapters.ts";
 import { isAnswered } from "./agent-log.ts";
 import { type Checkpoint, type FilesPlane, RESUMED, type Trigger } from "./checkpoint.ts";
-import { type Effect, isUndone } from "./effects.ts";
-import { type Finding, type ReliedOn, type Setting, compareInputs, compareSettings, reliedOn } from "./findings.ts";
-import { type Forge, type PullRequest, readIssueWithComments } from "./forge.ts";
+import type { Effect } from "./effects.ts";
+import { type Finding, type Setting, compareSettings, reliedOn } from "./findings.ts";
 import { type SinceCheckpoint, foldSince } from "./journal.ts";
 import { isJsonObject } from "./json.ts";
+import { type Place, observeForge, observeRemote } from "./observe-remote.ts";
 import { type StageAttempt, interruptedSteps } from "./position.ts";
 import { filesBeforeSetup } from "./prepare-worktree.ts";
 import { loadRun } from "./run-session.ts";
-import { isRequestUndone } from "./run-statuses.ts";
 import type { RunSummary } from "./run.ts";
 import { type Store, journalDamage } from "./store.ts";
-import type { FolderProcess } from "@holdfast/platform/folder-processes";
-import type { Asking } from "./branch.ts";
 import type { PreviewSnapshot, Workspaces } from "./workspace.ts";
 
 /**
@@ -121,16 +120,6 @@ function unfinishedRestore(run: RunSummary, stepInFlight: boolean): readonly Fin
   return [{ kind: "restore_unfinished", summary, expected: null, actual: target }];
 }
 
-interface Place {
-  readonly findings: readonly Finding[];
-  /** Tip of the run's branch now, or the checkpoint's head when the branch is gone. Null without files or commits. */
-  readonly head: string | null;
-  /** Full ref name of the run's branch. */
-  readonly branch: string | null;
-  /** The run's worktree; null when it is gone. */
-  readonly root: string | null;
-}
-
 const NOWHERE: Place = { findings: [], head: null, branch: null, root: null };
 
 /** Observes the run's worktree, its branch and its files. */
@@ -148,12 +137,22 @@ async function observePlace(params: {
   const tip = files.branch === null ? files.head : await workspaces.branchTip(files.branch);
   const findings: Finding[] = whole ? [] : [treeMissing(checkpoint, files)];
   const branchGone = files.branch !== null && files.head !== null && tip === null;
-  if (branchGone) findings.push(branchMissing(files));
+  const isNew = workspace === undefined && run.labels[WORKTREE] === NO_WORKTREE;
+  if (branchGone) findings.push(branchMissing(files, isNew));
   const place = { head: tip ?? files.head, branch: files.branch, root: workspace?.root ?? null };
+  const elsewhere = await findElsewhere({ ...params, files, root: workspace?.root ?? null });
+  if (elsewhere !== null && (workspace !== undefined || (tip !== null && tip !== files.head))) {
+    const missing = workspace === undefined ? [worktreeMissing(files, isNew)] : [];
+    return {
+      ...place,
+      head: files.head,
+      findings: [...findings, ...missing, worktreeOutdated(elsewhere, workspace?.root ?? null)],
+    };
+  }
   if (workspace === undefined) {
     if (!branchGone) findings.push(...headMoved({ files, tip, since, stepWrites: since.changesFiles }));
     const content = await workspaces.inspectWorktree(run.id);
-    const missing = content?.isForeign === true ? worktreeForeign(content.path) : worktreeMissing(files);
+    const missing = content?.isForeign === true ? worktreeForeign(content.path) : worktreeMissing(files, isNew);
     return { ...place, findings: [...findings, missing] };
   }
   const look = await workspace.look(snapshotParams(adapters));
@@ -177,6 +176,39 @@ async function observePlace(params: {
       ),
     );
   return { ...place, findings };
+}
+
+/**
+ * Where the files of the newest checkpoint were saved, if that was on another host or in another clone: then the worktree and the branch here
+ * are older than the run. null: here, as far as the journal shows. A store of this repository alone has no other clone.
+ */
+async function findElsewhere(params: {
+  readonly adapters: Adapters;
+  readonly run: RunSummary;
+  readonly checkpoint: Checkpoint;
+  readonly files: FilesPlane;
+  readonly root: string | null;
+}): Promise<string | null> {
+  const { adapters, run, checkpoint, files, root } = params;
+  if (adapters.ownsRefs) return null;
+  const { entry } = await findSnapshot(adapters.store, checkpoint);
+  let holder: string | null = null;
+  for await (const { entry: at, kind, body } of adapters.store.readJournal({ run: run.id })) {
+    if (at >= entry) break;
+    const owner = kind === "lease.taken" ? body["owner"] : undefined;
+    if (isJsonObject(owner) && typeof owner["host"] === "string") holder = owner["host"];
+  }
+  if (holder !== null && holder !== processIdentity().host) return holder;
+  return files.worktree !== root && existsSync(files.worktree) ? files.worktree : null;
+}
+
+/** The checkpoint that saved these files: a new limit, for example, makes another one of the same snapshot, on any machine. */
+async function findSnapshot(store: Store, checkpoint: Checkpoint): Promise<Checkpoint> {
+  const { run, sequence, planes } = checkpoint;
+  const [before] = await store.listCheckpoints({ run, before: sequence, limit: 1 });
+  if (before === undefined || before.quarantined || before.tree !== checkpoint.tree) return checkpoint;
+  const earlier = await store.getCheckpoint({ run, sequence: before.sequence });
+  return earlier.planes.files?.snapshot === planes.files?.snapshot ? await findSnapshot(store, earlier) : checkpoint;
 }
 
 /** Triggers of the checkpoint that a clean stop takes after every process of the run has ended. */
@@ -224,7 +256,7 @@ export async function describeHalfDone(adapters: Adapters, run: RunSummary): Pro
   const changed =
     tree === target.tree ? [] : (await workspaces.diff({ from: target.tree, to: tree, format: "names" })).files;
   if (changed.length === 0) return null;
-  return `${names} was interrupted and begins again from ${target.id}. Files that differ from it are saved as a checkpoint, then put back: ${named(changed)}`;
+  return `${names} was interrupted and begins again from ${target.id}. Files that differ from it are saved as a checkpoint, then put back: ${describeList(changed.map(({ path }) => path))}`;
 }
 
 /** A step that begins again starts from its own base, which does not contain the user's edits. */
@@ -252,13 +284,14 @@ function branchSwitched(files: FilesPlane, look: PreviewSnapshot): readonly Find
   return [{ kind: "branch_switched", summary, expected: files.branch, actual: look.branch }];
 }
 
-function branchMissing(files: FilesPlane): Finding {
-  const summary = `The branch ${shortName(files.branch)} is gone`;
+/** `isNew`: a fork without a worktree has never had one. */
+function branchMissing(files: FilesPlane, isNew: boolean): Finding {
+  const summary = isNew ? "The run has no branch yet" : `The branch ${shortName(files.branch)} is gone`;
   return { kind: "branch_missing", summary, expected: { branch: files.branch, head: files.head }, actual: null };
 }
 
-function worktreeMissing(files: FilesPlane): Finding {
-  const summary = `The worktree ${files.worktree} is gone`;
+function worktreeMissing(files: FilesPlane, isNew: boolean): Finding {
+  const summary = isNew ? "The run has no worktree yet" : `The worktree ${files.worktree} is gone`;
   return { kind: "worktree_missing", summary, expected: files.worktree, actual: null };
 }
 
@@ -266,6 +299,11 @@ function worktreeMissing(files: FilesPlane): Finding {
 function worktreeForeign(path: string): Finding {
   const summary = `${path} leads to another repository than this one. If it is the worktree of this run, link it with \`git worktree repair ${path}\`; otherwise move it away`;
   return { kind: "worktree_missing", summary, expected: path, actual: null, conflict: true };
+}
+
+function worktreeOutdated(elsewhere: string, root: string | null): Finding {
+  const summary = `The run was continued on ${elsewhere} since; ${root === null ? "its branch" : "its worktree"} here is older`;
+  return { kind: "worktree_outdated", summary, expected: elsewhere, actual: root };
 }
 
 function worktreeMoved(files: FilesPlane, root: string): Finding {
@@ -278,8 +316,6 @@ function treeMissing(checkpoint: Checkpoint, files: FilesPlane): Finding {
   return { kind: "tree_missing", summary, expected: files.snapshot, actual: null };
 }
 
-const NAMED = 5;
-
 async function filesChanged(
   workspaces: Workspaces,
   checkpoint: Checkpoint,
@@ -290,17 +326,9 @@ async function filesChanged(
   const { files: changed } = await workspaces.diff({ ...between, format: "names" });
   // A patch that is too large to hold in memory must not block a resume.
   const patch = await workspaces.diff({ ...between, format: "patch" }).catch(() => null);
-  const summary = `Files are not as checkpoint ${checkpoint.id} has them: ${named(changed)}`;
+  const summary = `Files are not as checkpoint ${checkpoint.id} has them: ${describeList(changed.map(({ path }) => path))}`;
   const diff = patch === null ? {} : { diff: shortened(patch.text) };
   return { kind: "files_changed", summary, expected: files.tree, actual: look.tree, ...diff };
-}
-
-function named(changed: readonly { readonly path: string }[]): string {
-  const more = changed.length > NAMED ? ` and ${changed.length - NAMED} more` : "";
-  return `${changed
-    .slice(0, NAMED)
-    .map(({ path }) => path)
-    .join(", ")}${more}`;
 }
 
 /** Shows the beginning of the user's changes; `holdfast diff` shows all of them. */
@@ -330,260 +358,3 @@ async function observeJournal(store: Store, run: string): Promise<readonly Findi
 
 /** The run keeps the findings that the user accepts, so their size is bounded. */
 const MOST_NAMED = 20;
-
-/** Observes the run's own branch and its base branch on the remote. */
-async function observeRemote(params: {
-  readonly adapters: Adapters;
-  readonly run: RunSummary;
-  readonly effects: readonly Effect[];
-  readonly relied: ReliedOn;
-  readonly place: Place;
-  /** The pull request was merged. Then a missing remote branch is expected. */
-  readonly merged: boolean;
-  /** Commits that the stage has already seen. The stage asks about them itself, and the user is asked only once. */
-  readonly seen: ReadonlySet<string>;
-}): Promise<readonly Finding[]> {
-  const { relied, place } = params;
-  if (place.branch === null) return [];
-  const branch = await openAskingBranch(params.adapters, place);
-  if (branch === null) return [remoteUnreachable("there is no worktree to ask from")];
-  if ((await branch.remote()) === null)
-    return relied.base === null ? [] : await observeLocalBase(params.adapters.workspaces, branch, relied.base);
-  const own = place.branch.replace(/^refs\/heads\//, "");
-  const findings = place.head === null ? [] : await observeOwn({ ...params, branch, own, head: place.head });
-  const base = relied.base === null ? [] : await observeBase(branch, relied.base);
-  return [...findings, ...base].filter(
-    (one, at, all) => one.kind !== "remote_unreachable" || all.findIndex(({ kind }) => kind === one.kind) === at,
-  );
-}
-
-async function observeOwn(params: {
-  readonly run: RunSummary;
-  readonly effects: readonly Effect[];
-  readonly branch: Asking;
-  readonly own: string;
-  readonly head: string;
-  readonly relied: ReliedOn;
-  readonly merged: boolean;
-  readonly seen: ReadonlySet<string>;
-}): Promise<readonly Finding[]> {
-  const { branch, own, head, relied } = params;
-  const there = await branch.lookUpRemote(own);
-  if (there.kind === "unknown") return [remoteUnreachable(there.reason)];
-  const { commit } = there;
-  if (commit === null) {
-    if (relied.pushed === null || params.merged || !isPushExpected(params)) return [];
-    const summary = `${own} was pushed and is missing on the remote`;
-    return [{ kind: "remote_branch_missing", summary, expected: relied.pushed, actual: null }];
-  }
-  if (commit === relied.pushed || commit === head || params.seen.has(commit)) return [];
-  await branch.fetch();
-  if (await reaches(branch, commit, head)) return [];
-  const added = relied.pushed !== null && (await reaches(branch, relied.pushed, commit));
-  const what = added ? "has commits on top of ours" : "was replaced, or never was ours";
-  const summary = `${own} on the remote ${what}: it is at ${commit}`;
-  return [{ kind: "branch_diverged", summary, expected: { head, pushed: relied.pushed }, actual: { commit } }];
-}
-
-/** A fork holds the state of its parent, which pushed another branch. After an undo the branch is missing on purpose. */
-function isPushExpected(params: {
-  readonly run: RunSummary;
-  readonly effects: readonly Effect[];
-  readonly own: string;
-}): boolean {
-  const push = params.effects.findLast(({ kind, target }) => kind === "push" && target.endsWith(` ${params.own}`));
-  return push === undefined ? params.run.forkedFrom === null : !isUndone(push);
-}
-
-async function observeBase(branch: Asking, base: NonNullable<ReliedOn["base"]>): Promise<readonly Finding[]> {
-  const name = base.branch ?? (await branch.defaultBranch());
-  if (name === null || !OBJECT_ID.test(base.commit)) return [];
-  const there = await branch.lookUpRemote(name);
-  if (there.kind === "unknown") return [remoteUnreachable(there.reason)];
-  if (there.commit === null || there.commit === base.commit) return [];
-  const summary = `${name} has moved from ${base.commit} to ${there.commit}`;
-  return [{ kind: "base_moved", summary, expected: base.commit, actual: there.commit }];
-}
-
-/** Without a remote, the base is a branch of this repository. The run's own branch may have begun with commits on top of it. */
-async function observeLocalBase(
-  workspaces: Workspaces | null,
-  branch: Asking,
-  { branch: name, commit }: NonNullable<ReliedOn["base"]>,
-): Promise<readonly Finding[]> {
-  if (workspaces === null || name === null || name === "HEAD" || !OBJECT_ID.test(commit)) return [];
-  const tip = await workspaces.branchTip(`refs/heads/${name}`);
-  if (tip === commit || (tip !== null && (await reaches(branch, tip, commit)))) return [];
-  const summary =
-    tip === null ? `The branch ${name} is gone; it was at ${commit}` : `${name} has moved from ${commit} to ${tip}`;
-  return [{ kind: "base_moved", summary, expected: commit, actual: tip }];
-}
-
-const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
-
-function remoteUnreachable(reason: string): Finding {
-  const summary = `The remote does not report where the branch is: ${reason}`;
-  return { kind: "remote_unreachable", summary, expected: null, actual: reason };
-}
-
-/** Observes the issue and the pull request. A forge that does not answer is a finding: unknown does not mean unchanged. */
-async function observeForge(params: {
-  readonly adapters: Adapters;
-  readonly run: RunSummary;
-  readonly relied: ReliedOn;
-  readonly effects: readonly Effect[];
-  readonly place: Place;
-}): Promise<{ readonly findings: readonly Finding[]; readonly merged: boolean }> {
-  const { adapters, run, relied } = params;
-  const mismatch = issueMismatch(run, relied);
-  if (mismatch !== null) return { findings: [mismatch], merged: false };
-  if (adapters.forge === null) {
-    const findings =
-      relied.issue === null ? [] : [forgeUnreachable("There is no forge configured that could be asked")];
-    return { findings, merged: false };
-  }
-  try {
-    const issue = await observeIssue(adapters.forge, relied);
-    const request = await findOwnRequest(adapters.forge, params);
-    const findings = request === null ? [] : await observeRequest({ ...params, request });
-    return { findings: [...issue, ...findings], merged: request?.state === "merged" };
-  } catch (error) {
-    if (!(error instanceof HoldfastError) || !SILENT.has(error.code)) throw error;
-    // The remote alone named this forge. A run that never used it loses nothing when the user is not logged in.
-    if (error.code === "FORGE_DENIED" && !reliesOnForge(relied, params.effects)) return { findings: [], merged: false };
-    return { findings: [forgeUnreachable(error.message, waitOf(error))], merged: false };
-  }
-}
-
-/** When to ask a forge again that may recover without help. Null: it will not; `until` null: it names no time. */
-function waitOf({ retry, data }: HoldfastError): { readonly until: string | null } | null {
-  if (retry !== "later") return null;
-  return { until: typeof data["until"] === "string" ? data["until"] : null };
-}
-
-const SILENT: ReadonlySet<string> = new Set(["FORGE_FAILED", "FORGE_DENIED"]);
-
-/** A checkpoint of another issue must not continue under this run's name: issue 4 is not issue 42. */
-function issueMismatch(run: RunSummary, { issue }: ReliedOn): Finding | null {
-  if (run.work.kind !== "issue" || issue === null || issue.number === run.work.number) return null;
-  const summary = `Run ${run.id} is for issue ${run.work.number}, and its checkpoint is for issue ${issue.number}`;
-  return { kind: "issue_mismatch", summary, expected: run.work.number, actual: issue.number };
-}
-
-async function observeIssue(forge: Forge, { issue }: ReliedOn): Promise<readonly Finding[]> {
-  if (issue === null) return [];
-  const rest = { task: null, base: null, plan: null };
-  return compareInputs({
-    saved: { issue, ...rest },
-    current: { issue: await readIssueWithComments(forge, issue.number), ...rest },
-  });
-}
-
-/**
- * Finds the pull request by its number when the run recorded one. Otherwise takes the newest of the branch if it contains the key of one of
- * this run's effects. An earlier run may have used the same branch name.
- */
-async function findOwnRequest(
-  forge: Forge,
-  params: { readonly relied: ReliedOn; readonly effects: readonly Effect[]; readonly place: Place },
-): Promise<PullRequest | null> {
-  const number = params.relied.pullRequest ?? numberOf(params.effects);
-  if (number !== null) return await forge.getPullRequest(number);
-  const { branch } = params.place;
-  if (branch === null || params.effects.length === 0) return null;
-  const found = await forge.findPullRequest(branch.replace(/^refs\/heads\//, ""));
-  const ours = found !== null && params.effects.some(({ key }) => mentionsKey(found.body, key));
-  return ours ? found : null;
-}
-
-function numberOf(effects: readonly Effect[]): number | null {
-  for (const { kind, state } of effects.toReversed()) {
-    if (!/pull.?request/.test(kind) || state.kind !== "done" || !isJsonObject(state.receipt)) continue;
-    const number = state.receipt["number"];
-    if (typeof number === "number") return number;
-  }
-  return null;
-}
-
-/** Matches the whole key: `r/pr/open` is not in a text that has only `r/pr/open.2`. */
-export function mentionsKey(text: string, key: string): boolean {
-  const places = text.split(key);
-  return places.some((before, at) => {
-    const after = places[at + 1];
-    return after !== undefined && !/[a-z0-9._/-]$/i.test(before) && !/^[a-z0-9._/-]/i.test(after);
-  });
-}
-
-async function observeRequest(params: {
-  readonly adapters: Adapters;
-  readonly run: RunSummary;
-  readonly request: PullRequest;
-  readonly effects: readonly Effect[];
-  readonly place: Place;
-}): Promise<readonly Finding[]> {
-  const { number, url, state, headCommit } = params.request;
-  const name = `Pull request ${number}`;
-  switch (state) {
-    case "open":
-      return [];
-    case "closed": {
-      const isOwn = await isRequestUndone(params.adapters.store, params.run.id, { url });
-      const summary = isOwn ? `${name} is closed: you undid it` : `${name} was closed without being merged`;
-      return [{ kind: "pull_request_closed", summary, expected: "open", actual: { number, url } }];
-    }
-    case "merged": {
-      const own = mergesItself(params.effects);
-      const merged: Finding = {
-        kind: "pull_request_merged",
-        summary: own ? `${name} was merged by this run` : `${name} was merged`,
-        expected: "open",
-        actual: { number, url, head: headCommit, ...(own ? { own } : {}) },
-      };
-      const { head } = params.place;
-      if (head === null || (await isIn(params.adapters, params.place, head, headCommit))) return [merged];
-      const summary = `${name} was merged at ${headCommit}, and the branch here has commits that are not in it`;
-      const actual = { number, merged: headCommit };
-      return [merged, { kind: "work_not_merged", summary, expected: { head }, actual }];
-    }
-  }
-}
-
-/** A workflow that merges its own pull request is still in the middle of its work and has more to do. */
-function mergesItself(effects: readonly Effect[]): boolean {
-  return effects.some((effect) => /merge/.test(effect.kind) && effect.state.kind !== "failed" && !isUndone(effect));
-}
-
-/** Whether the merge contains `head`. In doubt it does not: then the user is asked, and no commit is lost. */
-async function isIn(adapters: Adapters, place: Place, head: string, merged: string): Promise<boolean> {
-  if (head === merged) return true;
-  const branch = await openAskingBranch(adapters, place);
-  if (branch === null) return false;
-  await branch.fetch();
-  return await reaches(branch, head, merged);
-}
-
-function reliesOnForge(relied: ReliedOn, effects: readonly Effect[]): boolean {
-  return relied.issue !== null || (relied.pullRequest ?? numberOf(effects)) !== null;
-}
-
-function forgeUnreachable(reason: string, wait: { readonly until: string | null } | null = null): Finding {
-  const summary = `It is not known whether the issue or the pull request changed: ${reason}`;
-  return { kind: "forge_unreachable", summary, expected: null, actual: wait === null ? reason : { reason, ...wait } };
-}
-
-/** Opens the repository to query the remote and the history. Uses any worktree when the run's own is gone; null when there is none. */
-async function openAskingBranch(adapters: Adapters, place: Place): Promise<Asking | null> {
-  const { workspaces, branches } = adapters;
-  const folder = workspaces === null ? null : await findAnyWorktree(workspaces, place.root);
-  return folder === null ? null : await branches.asking(folder);
-}
-
-/** A commit that is missing locally (it could not be fetched) is neither an ancestor nor a descendant. */
-async function reaches(branch: Asking, ancestor: string, of: string): Promise<boolean> {
-  try {
-    return await branch.isAncestor({ ancestor, of });
-  } catch (error) {
-    if (error instanceof HoldfastError && error.code === "GIT_FAILED") return false;
-    throw error;
-  }
-}

@@ -5,7 +5,7 @@ import { unseenText } from "./commands.ts";
 import { type Adapters, currentPrograms, runMark, snapshotParams } from "./adapters.ts";
 import { answerFile, isAnswered } from "./agent-log.ts";
 import { RESOURCES, exceeded } from "./budget.ts";
-import type { Checkpoint } from "./checkpoint.ts";
+import type { Checkpoint, Toolchain } from "./checkpoint.ts";
 import type { NewEntry, RunResumed } from "./journal.ts";
 import type { Lease } from "./lease.ts";
 import { type LoadedRun, RunSession, type SessionDriver, emitNote, loadRun } from "./run-session.ts";
@@ -21,7 +21,7 @@ import { eventsOf, movedEntry } from "./stage-state.ts";
 import { movedBranch } from "./step.ts";
 import { continuedEntry } from "./waiting.ts";
 import { type RunState, sameFiles } from "./state.ts";
-import { type Toolchain, compareToolchains, differencesText } from "./toolchain.ts";
+import { compareToolchains, differencesText } from "./toolchain.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 

@@ -17,7 +17,7 @@ import { commandEnding, lastLines } from "./commands.ts";
 import { copyIgnoredFiles } from "./copy-files.ts";
 import { type TypeOf, count, dictionary, list, nullable, object, optional, parseJsonAs, text } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import { keepBranch, named, restoreRunFiles, switchBack } from "./restore-files.ts";
+import { describeChanged, keepBranch, restoreRunFiles, switchBack } from "./restore-files.ts";
 import type { Run } from "./run.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import type { StageExecution } from "./step.ts";
@@ -240,7 +240,7 @@ async function runCommands(
     (path) => changes.get(path) !== untouched.get(path),
   );
   const deleted = changed.filter((path) => changes.get(path) === null);
-  if (deleted.length > 0) failure ??= `Set-up of the worktree deleted ${named(deleted)}, which git tracks`;
+  if (deleted.length > 0) failure ??= `Set-up of the worktree deleted ${describeChanged(deleted)}, which git tracks`;
   if (failure !== null) {
     const back = deleted.length > 0 && began !== null ? `. ${await host.putBack(began)}` : "";
     if (back === "" && changed.length > 0) await host.note(changedText(changed));
@@ -265,7 +265,7 @@ async function runCommands(
 }
 
 function changedText(changed: readonly string[]): string {
-  return `Set-up changed ${named(changed)}, which git tracks: commits of this run would contain that. Use commands that only install, such as npm ci.`;
+  return `Set-up changed ${describeChanged(changed)}, which git tracks: commits of this run would contain that. Use commands that only install, such as npm ci.`;
 }
 
 /** The newest checkpoint, if it holds the files as they are now. */

@@ -93,6 +93,21 @@ describe("find start", () => {
       });
     });
 
+    test("the files of the newest one are on another machine: TREE_MISSING, unless the caller passes over it", async () => {
+      const scene = await createStoppedRun();
+      const newest = await scene.store.latest(RUN);
+      const { workspaces } = scene.adapters;
+      if (workspaces === null) throw new Error("the scene has a repository");
+      const has: typeof workspaces.has = async (files) =>
+        files.snapshot !== newest?.planes.files?.snapshot && (await workspaces.has(files));
+      const adapters = { ...scene.adapters, ownsRefs: false, workspaces: { ...workspaces, has } };
+      await expect(findStart({ adapters, run: RUN })).rejects.toMatchObject({ code: "TREE_MISSING" });
+      const damaged = { code: "STORE_CORRUPT" };
+      await expect(findStart({ adapters, run: RUN, passOver: true })).rejects.toMatchObject(damaged);
+      const own = { ...adapters, ownsRefs: true };
+      await expect(findStart({ adapters: own, run: RUN })).rejects.toMatchObject(damaged);
+    });
+
     test("a run without checkpoints reports that there is nothing to resume", async () => {
       const scene = await createStoppedRun();
       await scene.store.createRun({ id: "empty", workflow: "impl", work: { kind: "issue", number: 5 } });

@@ -19,20 +19,24 @@ type Start =
 
 /**
  * Returns the newest checkpoint, or the newest intact one with findings for the damaged ones. Throws STORE_CORRUPT if no checkpoint is
- * intact: starting again would silently lose everything.
+ * intact: starting again would silently lose everything. Throws TREE_MISSING if another machine may have the files of the newest one:
+ * they are not damaged, and the user decides whether to continue without them.
  */
 export async function findStart(params: {
   readonly adapters: CoreAdapters;
   readonly run: string;
   /** Use only this checkpoint, never another one. */
   readonly chosen?: number;
+  /** Pass over checkpoints whose files are not here, although another machine may have them. */
+  readonly passOver?: boolean;
 }): Promise<Start> {
-  const { adapters, run, chosen } = params;
+  const { adapters, run, chosen, passOver = adapters.ownsRefs } = params;
   if (chosen !== undefined) return await startAt(adapters, run, chosen);
   const damaged: Finding[] = [];
   for await (const summary of allCheckpoints(adapters.store, run)) {
     const read = await readWhole(adapters, summary);
     if (read.kind === "damaged") {
+      if (read.problem === NOT_RESTORABLE && !passOver) throw filesElsewhere(summary);
       damaged.push(damageFinding(summary, read.problem));
       continue;
     }
@@ -48,6 +52,15 @@ export async function findStart(params: {
     message: `None of the ${damaged.length} checkpoints of run ${run} can be used: ${String(newest.actual)}`,
     hint: "Run `holdfast verify` to see what is damaged. Nothing was changed, and nothing is started again.",
     data: { run, checkpoints: damaged.length },
+  });
+}
+
+function filesElsewhere({ run, id }: CheckpointSummary): HoldfastError {
+  return new HoldfastError({
+    code: "TREE_MISSING",
+    message: `The files of checkpoint ${id} are not in this repository; the machine that took it may have them`,
+    hint: `Run \`holdfast store push ${run}\` there, then the same command again. To continue without them, choose an older checkpoint of \`holdfast list ${run}\`: \`holdfast resume ${run}@N\`.`,
+    data: { run, checkpoint: id },
   });
 }
 

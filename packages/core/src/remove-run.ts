@@ -1,31 +1,15 @@
 // Removes a whole run: its worktrees, branch, refs, checkpoints and logs. Its journal and the receipts of its side effects stay as a tombstone.
-import { HoldfastError } from "@holdfast/platform/error";
-import type { CoreAdapters, HalfRemovedRun } from "./adapters.ts";
+import { HoldfastError, describeList } from "@holdfast/platform/error";
+import { type CoreAdapters, snapshotParams } from "./adapters.ts";
 import type { Effect } from "./effects.ts";
 import type { Forge, PullRequest } from "./forge.ts";
 import { acquireLease } from "./hold-lease.ts";
 import { listIgnoredWork } from "./ignored-work.ts";
-import { asRecord, flag, nullable, object, optional, parseJsonAs, text } from "./json.ts";
+import { asRecord, nullable, object, parseJsonAs, text } from "./json.ts";
 import { type RunSummary, isEnded } from "./run.ts";
+import { ANY_REMOVED, readRunTombstone, tombstoneKey } from "./run-statuses.ts";
 import { type Store, allCheckpoints } from "./store.ts";
 import type { InspectRun, RunRemains, SavedFiles, WorktreeCheck, Workspaces } from "./workspace.ts";
-
-/** What stays of a removed run, besides its journal and its effects. */
-export interface RunTombstone {
-  readonly removedAt: string;
-  readonly by: string;
-  /** True until everything is removed: the run is half removed. */
-  readonly unfinished?: boolean;
-}
-
-const TOMBSTONE = object<RunTombstone>({ removedAt: text, by: text, unfinished: optional(flag) });
-/** Set once a run was removed, so that a store without removed runs needs no look at each run. */
-const ANY_REMOVED = "runs.removed";
-
-export async function readRunTombstone(store: Pick<Store, "getMeta">, run: string): Promise<RunTombstone | undefined> {
-  const stored = await store.getMeta(tombstoneKey(run));
-  return stored === undefined ? undefined : parseJsonAs(TOMBSTONE, stored);
-}
 
 /** A branch outside holdfast/ that a run created, and the commit at which it began; null: unknown. */
 interface CreatedBranch {
@@ -62,35 +46,6 @@ async function readCreated(store: Store, run: string): Promise<CreatedBranch | n
   return stored === undefined ? null : (parseJsonAs(CREATED, stored) ?? null);
 }
 
-/** The store without the removed runs in its list: they are only tombstones. */
-export function hideRemoved(store: Store): Store {
-  return {
-    ...store,
-    async listRuns({ limit, ...query } = {}) {
-      if ((await store.getMeta(ANY_REMOVED)) === undefined)
-        return await store.listRuns(limit === undefined ? query : { ...query, limit });
-      const runs = await store.listRuns(query);
-      const marks = await Promise.all(runs.map(({ id }) => store.getMeta(tombstoneKey(id))));
-      return runs.filter((_, at) => marks[at] === undefined).slice(0, limit);
-    },
-  };
-}
-
-/** `store`: with the removed runs in its list. */
-export async function listHalfRemoved(store: Pick<Store, "getMeta" | "listRuns">): Promise<readonly HalfRemovedRun[]> {
-  if ((await store.getMeta(ANY_REMOVED)) === undefined) return [];
-  const found = await Promise.all(
-    (await store.listRuns()).map(async ({ id }) => ({ run: id, tombstone: await readRunTombstone(store, id) })),
-  );
-  return found.flatMap(({ run, tombstone }) =>
-    tombstone?.unfinished === true ? [{ run, removedAt: tombstone.removedAt, by: tombstone.by }] : [],
-  );
-}
-
-function tombstoneKey(run: string): string {
-  return `run.removed.${run}`;
-}
-
 export interface RunRemoval {
   readonly run: string;
   readonly state: RunSummary["state"]["kind"];
@@ -121,6 +76,7 @@ export async function planRunRemoval(
   const ignored = workspace === undefined ? [] : listIgnoredWork(workspace, remains?.losses.ignored ?? []);
   const effects = await store.listEffects(id);
   const begun = (await readRunTombstone(store, id)) !== undefined;
+  const untouched = await findUntouchedFork(adapters, params.run);
   const forks = (await store.listRuns()).filter(({ forkedFrom }) => forkedFrom?.id.startsWith(`${id}@`) === true);
   return {
     run: id,
@@ -134,8 +90,10 @@ export async function planRunRemoval(
     begun,
     forks: forks.map((fork) => fork.id),
     reasons: [
-      ...(begun || isEnded(state) ? [] : [unendedReason(params.run)]),
-      ...(remains === null ? [] : await lossesOf({ remains, ignored, effects, forge: params.forge })),
+      ...(begun || isEnded(state) || untouched !== null ? [] : [unendedReason(params.run)]),
+      ...(remains === null
+        ? []
+        : await lossesOf({ remains: withoutCopies(remains, untouched), ignored, effects, forge: params.forge })),
     ],
   };
 }
@@ -144,6 +102,32 @@ export async function planRunRemoval(
 function unendedReason({ workflow, checkpoints }: RunSummary): string {
   if (workflow !== "manual") return "it has not ended";
   return `you saved it by hand, and its ${checkpoints === 1 ? "checkpoint is" : `${checkpoints} checkpoints are`} nowhere else`;
+}
+
+/**
+ * A fork that never ran has nothing that its parent's checkpoint lacks, except what the user did in its worktree. null: it is none. `files`:
+ * whether its worktree, if it has one, is as the fork made it.
+ */
+async function findUntouchedFork(
+  adapters: CoreAdapters,
+  { id, forkedFrom, checkpoints, latest }: RunSummary,
+): Promise<{ readonly files: boolean } | null> {
+  const { store, workspaces } = adapters;
+  if (forkedFrom === null || checkpoints !== 1 || latest === null) return null;
+  for await (const { kind } of store.readJournal({ run: id }))
+    if (kind.startsWith("stage.") || kind.startsWith("step.")) return null;
+  const made = (await store.latest(id).catch(() => undefined))?.planes.files ?? null;
+  const now = await (await workspaces?.find(id))?.look(snapshotParams(adapters)).catch(() => undefined);
+  if (made === null || now === undefined) return { files: false };
+  // A file that is too large for a checkpoint and a nested repository are in no tree.
+  const whole = now.skipped.length === 0 && now.nested.length === 0;
+  return { files: whole && now.tree === made.tree && now.head === made.head && now.index === made.index };
+}
+
+/** The uncommitted files that a fork copied are in the checkpoint that it was forked from. */
+function withoutCopies(remains: RunRemains, untouched: { readonly files: boolean } | null): RunRemains {
+  if (untouched?.files !== true) return remains;
+  return { ...remains, losses: { ...remains.losses, files: [], saved: [] } };
 }
 
 /**
@@ -220,11 +204,7 @@ function countReason(
 }
 
 function namedReason(...[losses, ...rest]: Parameters<typeof countReason>): readonly string[] {
-  return countReason(losses, ...rest).map((reason) => `${reason} (${firstNames(losses)})`);
-}
-
-function firstNames(paths: readonly string[]): string {
-  return `${paths.slice(0, NAMED).join(", ")}${paths.length > NAMED ? ", …" : ""}`;
+  return countReason(losses, ...rest).map((reason) => `${reason} (${describeList(losses, NAMED)})`);
 }
 
 const NAMED = 3;
@@ -345,7 +325,7 @@ function requireUnchanged(planned: RunRemoval, now: RunRemoval): void {
   if (found.length === 0) return;
   throw new HoldfastError({
     code: "CONFLICT",
-    message: `${now.run} is not removed: it changed since the removal was planned (${firstNames(found)})`,
+    message: `${now.run} is not removed: it changed since the removal was planned (${describeList(found, NAMED)})`,
     hint: "Check what is new, then run the command again.",
     data: { run: now.run, found: found.slice(0, 100) },
   });

@@ -3,7 +3,7 @@
 // A worktree is removed only if a checkpoint brings all of it back. `whyUnsaved` and `whatIsLost` decide that, before the removal and once
 // more when the worktree was moved out of its place. A worktree whose files a restore has not completed is never saved: the checkpoint would
 // replace the whole files by half of them.
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeList } from "@holdfast/platform/error";
 import { isInside, realPath } from "@holdfast/platform/files";
 import { readFolderProcesses } from "@holdfast/platform/folder-processes";
 import { type CoreAdapters, WORKTREE, snapshotParams } from "./adapters.ts";
@@ -119,7 +119,7 @@ function usedBy(path: string): string | null {
   const inside = (readFolderProcesses(path) ?? []).filter(({ pid }) => pid !== process.pid);
   return inside.length === 0
     ? null
-    : `processes work in it: ${listed(inside.map(({ name, pid }) => `${name} (${pid})`))}`;
+    : `processes work in it: ${describeList(inside.map(({ name, pid }) => `${name} (${pid})`))}`;
 }
 
 /** Why this worktree stays, also with --force. */
@@ -139,7 +139,7 @@ function whatIsLost(facts: LossFacts, consented: LossFacts | null): string | nul
   const given = consented === null ? null : onlyHere(consented);
   const parts = Object.entries(onlyHere(facts)).flatMap(([what, items]) => {
     const lost = items.filter((item) => given?.[what]?.includes(item) !== true);
-    return lost.length === 0 ? [] : [`${what}: ${listed(lost)}`];
+    return lost.length === 0 ? [] : [`${what}: ${describeList(lost)}`];
   });
   return parts.length === 0 ? null : `it has ${parts.join("; ")}`;
 }
@@ -158,13 +158,6 @@ function onlyHere({ content, ignored }: LossFacts): Readonly<Record<string, read
 }
 
 const SHORT_ID = 12;
-
-function listed(paths: readonly string[]): string {
-  const more = paths.length > SHOWN ? ` and ${paths.length - SHOWN} more` : "";
-  return `${paths.slice(0, SHOWN).join(", ")}${more}`;
-}
-
-const SHOWN = 5;
 
 /**
  * Removes the worktrees that the plan does not keep. Each is planned again. Under the run's lease it is then saved, if a checkpoint lacks its

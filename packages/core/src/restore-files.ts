@@ -1,7 +1,7 @@
 // Restores the files of a run's own worktree: after half-done steps, unexpected changes, a lost branch or a missing worktree.
 
-import { HoldfastError } from "@holdfast/platform/error";
-import { type CoreAdapters, findRunWorkspace, snapshotParams } from "./adapters.ts";
+import { HoldfastError, describeList } from "@holdfast/platform/error";
+import { type CoreAdapters, findRunWorkspace, lostWorktreePath, snapshotParams } from "./adapters.ts";
 import { forgetResult } from "./agent-log.ts";
 import type { Checkpoint, FilesPlane } from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
@@ -166,7 +166,7 @@ export async function revertUnexpectedFiles(runSession: RunSession): Promise<voi
   const saved = `${runSession.run.id}@${runSession.state.sequence}`;
   const own = ownBranch(files);
   if (own !== null) await workspace.switchTo({ ...own, commits: "drop" });
-  const text = `The run's worktree was changed while only ${who} worked, which may only read it: ${named(paths)}. It is saved as ${saved}`;
+  const text = `The run's worktree was changed while only ${who} worked, which may only read it: ${describeChanged(paths)}. It is saved as ${saved}`;
   const before = runSession.state.sequence;
   try {
     // The note is in the commit that ends the restore, so a kill after it does not lose the note.
@@ -188,12 +188,9 @@ function changedBy(who: string): string {
   return `what was changed while ${who} worked`.slice(0, NAME_CHARACTERS).toWellFormed();
 }
 
-const NAMED = 10;
-
-export function named(paths: readonly string[]): string {
-  if (paths.length === 0) return "commits";
-  const more = paths.length > NAMED ? ` and ${paths.length - NAMED} more` : "";
-  return `${paths.slice(0, NAMED).join(", ")}${more}`;
+/** Without a changed file, the branch moved. */
+export function describeChanged(paths: readonly string[]): string {
+  return paths.length === 0 ? "commits" : describeList(paths, 10);
 }
 
 function ownBranch(files: FilesPlane | null): { readonly branch: string; readonly head: string } | null {
@@ -260,14 +257,32 @@ export async function repairWorktree(params: {
   if (files === null) return { workspace: found, entries: [], unfinished };
   const missing = found === undefined && actions.some((one) => one.kind === "recreate_worktree");
   const bringsFiles = unfinished !== null && !unfinished.asked && unfinished.paths?.join() === ALL_FILES.join();
-  if (!missing && !bringsFiles) return { workspace: found, entries: [], unfinished };
+  const refreshes = actions.some((one) => one.kind === "refresh_worktree");
+  if (!missing && !refreshes && !bringsFiles) return { workspace: found, entries: [], unfinished };
   const target = bringsFiles ? await adapters.store.getCheckpoint(unfinished) : checkpoint;
   if (unfinished === null) await adapters.store.commit({ lease, entries: [started(target)] });
   const workspace = found ?? (await makeWorktree({ adapters, workspaces, run, checkpoint }));
+  if (refreshes) await moveBranch({ adapters, workspaces, workspace, run: run.id, files });
   // An earlier unfinished restore places all files and is finished after this.
   if (unfinished !== null && !bringsFiles) return { workspace, entries: [], unfinished };
   const tree = await placeFiles({ adapters, workspaces, workspace, run: run.id, target, fresh: false });
+  if (found === undefined || refreshes) await stageAgain(workspace, target);
   return { workspace, entries: [finished(target, tree)], unfinished: null };
+}
+
+/** Moves the run's branch to the commit of the checkpoint. What the worktree has is kept under a ref first, with the commits below. */
+async function moveBranch(params: {
+  readonly adapters: CoreAdapters;
+  readonly workspaces: Workspaces;
+  readonly workspace: Workspace;
+  readonly run: string;
+  readonly files: FilesPlane;
+}): Promise<void> {
+  const { adapters, workspaces, workspace, run, files } = params;
+  const { snapshot } = await workspace.look(snapshotParams(adapters));
+  await workspaces.keep({ run, commit: snapshot });
+  const own = ownBranch(files);
+  if (own !== null) await workspace.switchTo({ ...own, commits: "drop" });
 }
 
 /**
@@ -312,11 +327,24 @@ export async function rebuildWorktree(params: {
   readonly lease: Lease;
 }): Promise<Workspace> {
   const { adapters, workspaces, run, checkpoint, lease } = params;
+  const { files } = checkpoint.planes;
+  if (files !== null && !(await workspaces.has(files)))
+    throw new HoldfastError({
+      code: "TREE_MISSING",
+      message: `The git objects of checkpoint ${checkpoint.id} are not in this repository`,
+      hint: `If another machine took it, run \`holdfast store fetch ${run.id}\`. Otherwise \`holdfast verify\` shows which checkpoints are whole.`,
+    });
   await adapters.store.commit({ lease, entries: [started(checkpoint)] });
   const workspace = await makeWorktree(params);
   const tree = await placeFiles({ adapters, workspaces, workspace, run: run.id, target: checkpoint, fresh: false });
+  await stageAgain(workspace, checkpoint);
   await adapters.store.commit({ lease, entries: [finished(checkpoint, tree)] });
   return workspace;
+}
+
+/** A new worktree has nothing staged. Staged changes whose objects are gone remain unstaged ones: their files are there. */
+async function stageAgain(workspace: Workspace, { planes }: Checkpoint): Promise<void> {
+  if (planes.files !== null) await workspace.stage(planes.files);
 }
 
 async function makeWorktree(params: {
@@ -327,12 +355,9 @@ async function makeWorktree(params: {
 }): Promise<Workspace> {
   const { adapters, workspaces, run } = params;
   const { files } = params.checkpoint.planes;
-  // The newest checkpoint was made here. An older one may have come from another machine, with any path in it.
-  const newest = await adapters.store.latest(run.id).catch(() => undefined);
-  const path = newest?.planes.files?.worktree ?? adapters.worktreePath?.(run.id);
   return await workspaces.create({
     run: run.id,
-    ...(path === undefined ? {} : { path }),
+    path: await lostWorktreePath(adapters, run.id),
     ...(files === null || files.branch === null ? {} : { branch: files.branch.replace(/^refs\/heads\//, "") }),
     ...(files === null || files.head === null ? {} : { base: files.head }),
   });

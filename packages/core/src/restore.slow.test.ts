@@ -233,6 +233,7 @@ function bound(workspace: Workspace): Workspace {
     planRestore: (params) => workspace.planRestore(params),
     applyRestore: (plan) => workspace.applyRestore(plan),
     switchTo: (params) => workspace.switchTo(params),
+    stage: (files) => workspace.stage(files),
   };
 }
 

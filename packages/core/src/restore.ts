@@ -1,6 +1,6 @@
 // Restores a whole checkpoint, one of its planes or some of its paths, step by step, and undoes the restore when a step fails.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeList } from "@holdfast/platform/error";
 import { type CoreAdapters, type SessionAgent, snapshotParams } from "./adapters.ts";
 import { planSession } from "./agent-session.ts";
 import type { Agent } from "./agent.ts";
@@ -60,12 +60,15 @@ export async function planRestore(params: {
   }
   const from = await workspace.look(snapshotParams(adapters));
   rejectBusy(workspace.root, from, "restore");
-  const files = await workspace
-    .planRestore({ from, to, ...(paths === undefined ? {} : { paths }) })
-    .catch((error: unknown) => {
-      const isTarget = error instanceof HoldfastError && error.data["snapshot"] === to.snapshot;
-      throw isTarget && error.code === "TREE_MISSING" ? treeMissing(target, error) : error;
-    });
+  const { workspaces } = adapters;
+  const plan = () => workspace.planRestore({ from, to, ...(paths === undefined ? {} : { paths }) });
+  const files = await plan().catch(async (error: unknown) => {
+    const isTarget = error instanceof HoldfastError && error.data["snapshot"] === to.snapshot;
+    if (!isTarget || error.code !== "TREE_MISSING") throw error;
+    // The check fetches the files of another machine, if a remote has them.
+    if (target.planes.files === null || !(await workspaces.has(target.planes.files))) throw treeMissing(target, error);
+    return await plan();
+  });
   return { ...whole, files, paths: paths ?? null };
 }
 
@@ -285,12 +288,11 @@ function overwritten(root: string): HoldfastError {
 export function rejectBlocked(plan: RunRestorePlan): void {
   const paths = plan.files?.blocked ?? [];
   if (paths.length === 0) return;
-  const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
   const log = new RestoreLog();
   log.report("integrity", "done", `${plan.target.id} is whole`);
   const error = new HoldfastError({
     code: "RESTORE_REFUSED",
-    message: `Restoring ${plan.target.id} is not possible: ${paths[0] ?? ""}${more} is a git repository of its own, or a file that no checkpoint holds`,
+    message: `Restoring ${plan.target.id} is not possible: ${describeList(paths, 1)} is a git repository of its own, or a file that no checkpoint holds`,
     hint: "Move it away first, or restore other paths only: holdfast restore ADDRESS -- PATH...",
     data: { blocked: paths },
   });

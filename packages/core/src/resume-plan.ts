@@ -20,7 +20,7 @@ import {
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
 import { choiceHint } from "./options.ts";
 import { type Position, nextAttempt } from "./position.ts";
-import { type RunState, isEnded, isFailedOrAborted } from "./run.ts";
+import { type RunState, isEnded, isFailedOrAborted, restartHint } from "./run.ts";
 import { canonicalJson } from "./values.ts";
 
 /** The user's answer to a finding. "put_back" is only for files: the checkpoint's files replace the current ones, which are kept. */
@@ -44,6 +44,7 @@ export type ResumeAction = { readonly why: string } & (
   | { readonly kind: "quarantine"; readonly sequence: number }
   | { readonly kind: "recreate_branch"; readonly branch: string; readonly commit: string }
   | { readonly kind: "recreate_worktree" }
+  | { readonly kind: "refresh_worktree" }
   | { readonly kind: "finish_restore" }
   | { readonly kind: "go_back"; readonly sequence: number; readonly reopens: boolean }
   | { readonly kind: "take_issue"; readonly change: IssueChange; readonly feedback: string }
@@ -126,7 +127,7 @@ export function planResume(params: {
   }
   if (isFailedOrAborted(state) && !reopens) {
     const why = `Run ${run} ended at ${state.at}: ${state.reason}`;
-    const hint = `Choose a checkpoint to restart from: \`holdfast resume ${run}@SEQUENCE --force\`.`;
+    const hint = restartHint(run);
     return { kind: "refuse", judgements: [], why, hint };
   }
   const judgements = markMoot(inOrder(params.findings).map((finding) => judge(finding, params)));
@@ -183,6 +184,7 @@ const BEFORE_GOING_BACK: ReadonlySet<ResumeAction["kind"]> = new Set([
   "quarantine",
   "recreate_branch",
   "recreate_worktree",
+  "refresh_worktree",
   "finish_restore",
 ]);
 
@@ -268,6 +270,7 @@ const ORDER: readonly ResumeAction["kind"][] = [
   "quarantine",
   "recreate_branch",
   "recreate_worktree",
+  "refresh_worktree",
   "finish_restore",
   "go_back",
   "take_issue",
@@ -313,9 +316,15 @@ const ACTIONS: Readonly<Record<FindingKind, ActionsOf>> = {
   ],
   remote_branch_missing: (finding) => [remember(finding, "The run pushes the branch again when it needs it.")],
   worktree_missing: () => [
-    { kind: "recreate_worktree", why: "The worktree is created again with the files of the newest checkpoint." },
+    { kind: "recreate_worktree", why: "The worktree is created with the files of the newest checkpoint." },
   ],
   worktree_moved: () => [takeFiles("The run continues in the moved worktree.")],
+  worktree_outdated: () => [
+    {
+      kind: "refresh_worktree",
+      why: "Branch and files are set to the newest checkpoint; what is there now is kept under refs/holdfast/.",
+    },
+  ],
   pull_request_merged: ({ actual }) =>
     isJsonObject(actual) && actual["own"] === true
       ? []
@@ -370,7 +379,7 @@ function continueAnyway(why: string): ResumeAction {
 function recreateBranch({ expected }: Finding): readonly ResumeAction[] {
   const [branch, commit] = [field(expected, "branch"), field(expected, "head")];
   if (typeof branch !== "string" || typeof commit !== "string") return [];
-  return [{ kind: "recreate_branch", branch, commit, why: `The branch is created again at ${commit}.` }];
+  return [{ kind: "recreate_branch", branch, commit, why: `The branch is created at ${commit}.` }];
 }
 
 function keepTips({ expected, actual }: Finding, why: string): readonly ResumeAction[] {
@@ -481,6 +490,7 @@ function adopt(planes: Planes, action: ResumeAction, current: Setting): Planes {
     case "quarantine":
     case "recreate_branch":
     case "recreate_worktree":
+    case "refresh_worktree":
     case "finish_restore":
     case "go_back":
     case "take_files":

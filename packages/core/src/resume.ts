@@ -72,7 +72,9 @@ export async function checkResume(params: ResumeParams): Promise<ResumeCheck> {
   await rejectRolledBackStore(adapters, run.id);
   const state: RunState = change !== null && reopensRun(run.state, change) ? { kind: "active" } : run.state;
   const ended = isEnded(state);
-  const start = await findStart({ adapters, run: run.id, ...(chosen === undefined ? {} : { chosen }) });
+  // A run that has ended executes nothing, so its files need not be here.
+  const passOver = ended ? { passOver: true } : {};
+  const start = await findStart({ adapters, run: run.id, ...(chosen === undefined ? passOver : { chosen }) });
   const top = await topOf(adapters, run.id);
   const rest = { run: run.id, state, policy, answers, force };
   if (start.kind === "none") {
@@ -86,7 +88,7 @@ export async function checkResume(params: ResumeParams): Promise<ResumeCheck> {
   // The world of a run that stays ended is not checked, because it changed without the run.
   const looks = !ended || (force && from.kind === "chosen");
   // Newer damaged checkpoints are quarantined as for any other resume: the resumed run must be able to read the newest.
-  const newest = from.kind === "chosen" ? await findStart({ adapters, run: run.id }) : undefined;
+  const newest = from.kind === "chosen" ? await findStart({ adapters, run: run.id, passOver: true }) : undefined;
   const known = newest?.kind === "found" ? { newest: newest.checkpoint } : {};
   const seen = looks ? await observeWorld({ adapters, run, checkpoint, current, ...known }) : [];
   const damage = looks && newest?.kind === "found" ? newest.findings : [];
@@ -361,6 +363,7 @@ async function continueRun(
 /** Actions after which the worktree no longer contains the writes of a call in flight. */
 const REPLACES_FILES: ReadonlySet<ResumeAction["kind"]> = new Set([
   "recreate_worktree",
+  "refresh_worktree",
   "finish_restore",
   "put_files_back",
   "go_back",

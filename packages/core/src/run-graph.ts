@@ -3,15 +3,7 @@
 
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
 import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
-import {
-  type GraphEvent,
-  type GraphView,
-  approvalName,
-  batchName,
-  graphName,
-  nodeName,
-  tryName,
-} from "./graph-state.ts";
+import { type GraphEvent, type GraphView, approvalName, batchName, graphName, tryName } from "./graph-state.ts";
 import type { Graph, GraphEdge, GraphNode, NodeState } from "./graph.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { checkArgument } from "./options.ts";
@@ -246,8 +238,6 @@ export interface NodeScope {
    * whatever it declared about repeated execution.
    */
   name(part?: string): string;
-  /** Names that all tries share. */
-  sharedName(part: string): string;
   /** Adds nodes, durable when it resolves. They may depend on any existing node. Adding the same id again has no effect. */
   add(node: GraphNode, edges?: readonly GraphEdge[]): Promise<void>;
 }
@@ -355,7 +345,6 @@ function scopeOf<S extends object>({ context, node, state, added }: NodeRun<S>, 
     attempt: (state.tries ?? 0) + 1,
     signal,
     name: (part) => (part === undefined ? name : `${name}/${part}`),
-    sharedName: (part) => nodeName(node.id, part),
     async add(definition, edges = []) {
       const { graph } = context;
       if (graph.view().has(definition.id)) return;

@@ -1,8 +1,8 @@
 // The handle of one run for library and CLI: save, read, restore, roll back, cherry-pick, fork. Also resolves addresses to runs and
 // checkpoints.
 
-import { HoldfastError } from "@holdfast/platform/error";
-import { type CoreAdapters, NO_WORKTREE, WORKTREE, findRunWorkspace } from "./adapters.ts";
+import { HoldfastError, describeList } from "@holdfast/platform/error";
+import { type CoreAdapters, NO_WORKTREE, WORKTREE, findRunWorkspace, lostWorktreePath } from "./adapters.ts";
 import { type Checkpoint, type CheckpointId, type CheckpointSummary, TRIGGERS } from "./checkpoint.ts";
 import { type CherryPickPlan, type CherryPickReport, applyCherryPick, planCherryPick } from "./cherry-pick.ts";
 import { type CheckpointPreview, findRollback, previewCheckpoints } from "./find-rollback.ts";
@@ -281,7 +281,8 @@ export class RunHandle<V extends object = JsonObject> implements AsyncDisposable
     this.#workspace = undefined;
     const [imported] = await store.listCheckpoints({ run: this.id, trigger: "import", limit: 1 });
     const isImported = imported !== undefined || "import" in this.#run.labels;
-    return isImported ? null : ((await store.latest(this.id))?.planes.files?.worktree ?? null);
+    const hasFiles = !isImported && (await store.latest(this.id))?.planes.files != null;
+    return hasFiles ? await lostWorktreePath(this.#adapters, this.id) : null;
   }
 
   /** Creates the worktree that `lostWorktree` names, with the files of the newest checkpoint. After a kill the same call completes it. */
@@ -446,7 +447,7 @@ async function findByIssueOrPrefix(adapters: CoreAdapters, named: string): Promi
   throw new HoldfastError({
     code: "USAGE",
     message: `"${named}" is the beginning of ${candidates.length} run ids`,
-    hint: `Name one of them: ${candidates.slice(0, 10).join(", ")}${candidates.length > 10 ? ", …" : ""}.`,
+    hint: `Name one of them: ${describeList(candidates, 10)}.`,
     data: { candidates },
   });
 }
@@ -515,7 +516,7 @@ async function byTag(adapters: CoreAdapters, run: string, tag: string): Promise<
   const known =
     tags.size === 0
       ? `Run ${run} has no tags; see \`holdfast list ${run}\`.`
-      : `Its tags: ${[...tags].slice(0, 8).join(", ")}.`;
+      : `Its tags: ${describeList([...tags], 8)}.`;
   throw new HoldfastError({
     code: "CHECKPOINT_NOT_FOUND",
     message: `Run ${run} has no tag "${tag}"`,

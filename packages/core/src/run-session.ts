@@ -3,7 +3,15 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Adapters, type CoreAdapters, snapshotParams } from "./adapters.ts";
 import { type Resource, nearLimit, spendTime, usedText } from "./budget.ts";
-import type { Checkpoint, CheckpointSummary, ConversationPlane, FilesPlane, Planes, Trigger } from "./checkpoint.ts";
+import type {
+  Checkpoint,
+  CheckpointSummary,
+  ConversationPlane,
+  FilesPlane,
+  Planes,
+  Toolchain,
+  Trigger,
+} from "./checkpoint.ts";
 import { type NewEntry, workingTime } from "./journal.ts";
 import type { Digest } from "./json.ts";
 import type { Lease } from "./lease.ts";
@@ -27,7 +35,6 @@ import {
 } from "./state.ts";
 import type { Committed, Store } from "./store.ts";
 import { capture } from "./values.ts";
-import type { Toolchain } from "./toolchain.ts";
 import type { Workflow } from "./workflow.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -257,8 +264,10 @@ export class RunSession {
     const committed = await this.adapters.store
       .commit({ lease: this.#lease, entries, checkpoint, release: request.release ?? false })
       .catch((error: unknown) => {
-        if (this.#state === after) [this.#talk, this.#earlierMs, this.#countedTo] = [talk, earlierMs, countedTo];
-        return this.#refuse(error, { before, after });
+        const undo = (): void => {
+          [this.#talk, this.#earlierMs, this.#countedTo] = [talk, earlierMs, countedTo];
+        };
+        return this.#refuse(error, { before, after, undo });
       });
     if (committed.checkpoint === null) throw new TypeError("a commit with a checkpoint returned none");
     this.#top = sequence;
@@ -308,7 +317,7 @@ export class RunSession {
     for (const resource of nearLimit(budget)) {
       if (this.#budgetReported.has(resource)) continue;
       this.#budgetReported.add(resource);
-      this.emit({ kind: "budget", text: `80 % of the budget: ${usedText(budget, resource)}` });
+      this.emit({ kind: "budget", text: `At least 80 % of the budget is used: ${usedText(budget, resource)}` });
     }
   }
 
@@ -324,12 +333,18 @@ export class RunSession {
     if (this.adapters.checksState === true) return this.#checkState();
   };
 
-  #refuse(error: unknown, { before, after }: { readonly before: RunState; readonly after: RunState }): never {
+  /** `undo` is called only if the state is put back: a kept state already has the conversation and the time of its checkpoint. */
+  #refuse(
+    error: unknown,
+    { before, after, undo }: { readonly before: RunState; readonly after: RunState; readonly undo?: () => void },
+  ): never {
     this.#answers += 1;
     const isLost = error instanceof HoldfastError && error.code === "LEASE_LOST";
     // Another process has the run. The state is kept, so that the finished work can be saved as an orphaned run.
-    if (!isLost && this.#state === after) this.#state = before;
-    else this.halt.stop(error instanceof Error ? error : new Error(String(error)));
+    if (!isLost && this.#state === after) {
+      this.#state = before;
+      undo?.();
+    } else this.halt.stop(error instanceof Error ? error : new Error(String(error)));
     throw error;
   }
 
@@ -420,14 +435,17 @@ export async function loadFrom(
   newest: Checkpoint,
   apply: ApplyEvent = null,
 ): Promise<Omit<LoadedRun, "newest">> {
-  const since = await Array.fromAsync(store.readJournal({ run: newest.run, after: newest.entry - 1 }));
+  const [since, effects, settled] = await Promise.all([
+    Array.fromAsync(store.readJournal({ run: newest.run, after: newest.entry - 1 })),
+    store.listEffects(newest.run),
+    settledBefore(store, newest),
+  ]);
   const entries = since.filter(({ entry }) => entry > newest.entry);
-  const settled = await settledBefore(store, newest);
   const loaded = loadState({
     run: newest.run,
     checkpoint: newest,
     entries,
-    effects: await store.listEffects(newest.run),
+    effects,
     ...(settled === null ? {} : { settled }),
     apply,
   });

@@ -1,11 +1,13 @@
-// Reads the status of runs: their leases, the liveness of the holders, pending signals, the queue for slots, undone pull requests.
+// Lists runs with their status: their leases, the liveness of the holders, pending signals, the queue for slots, undone pull requests, and
+// which of them are removed.
 
-import type { CoreAdapters } from "./adapters.ts";
-import { type Json, isJsonObject } from "./json.ts";
+import type { CoreAdapters, HalfRemovedRun } from "./adapters.ts";
+import { submissionKey } from "./dispatch.ts";
+import { type Json, flag, isJsonObject, object, optional, parseJsonAs, text } from "./json.ts";
 import { type Lease, PRIORITIES, inTurn, priorityKey, readPriority } from "./lease.ts";
-import { type RunSummary, parseAddress } from "./run.ts";
+import { type RunSummary, isEnded, parseAddress } from "./run.ts";
 import { type StopSignal, stopSignalIn } from "./signal.ts";
-import { type RunStatus, type StatusFacts, isResumable, statusOf } from "./status.ts";
+import { type Holder, type RunStatus, type StatusFacts, isResumable, statusOf } from "./status.ts";
 import type { Store } from "./store.ts";
 
 /** A run with its status at the time of reading. */
@@ -15,7 +17,12 @@ export interface RunWithStatus {
   /** Whether `resume` would continue the run now. */
   readonly resumable: boolean;
   readonly priority: number;
+  /** It has not ended, and was submitted: the workers of a queue execute it. */
+  readonly submitted: boolean;
 }
+
+/** What the status of a run depends on besides its journal. */
+export type StatusAdapters = Pick<CoreAdapters, "store" | "clock" | "liveness" | "suspended">;
 
 /** Whether the run's stage comes after its workflow's main work. */
 export type IsFinishing = (run: RunSummary) => boolean;
@@ -25,7 +32,7 @@ export type IsFinishing = (run: RunSummary) => boolean;
  * crashed.
  */
 export async function readStatuses(
-  adapters: CoreAdapters,
+  adapters: StatusAdapters,
   read: () => Promise<readonly RunSummary[]>,
   isFinishing: IsFinishing,
 ): Promise<readonly RunWithStatus[]> {
@@ -33,22 +40,30 @@ export async function readStatuses(
   const runs = await read();
   const signals = await adapters.store.listSignals();
   const now = adapters.clock.now();
+  const leaseNow = holders.size === 0 ? now : await adapters.store.now();
   const found = await Promise.all(
     runs.map((run) => {
       const signal = stopSignalIn(signals.filter((one) => one.run === run.id));
-      return readOne(adapters, { run, holder: holders.get(run.id) ?? null, finishing: isFinishing(run), signal, now });
+      const holder = holders.get(run.id) ?? null;
+      return readOne(adapters, { run, holder, finishing: isFinishing(run), signal, now, leaseNow });
     }),
   );
-  if (!found.some(({ status }) => status.kind === "queued")) return found;
+  if (!found.some(({ status }) => waitsForSlot(status))) return found;
   const queue = await readQueue(adapters, holders);
   return found.map((one) =>
-    one.status.kind === "queued" ? { ...one, status: { ...one.status, position: queue.indexOf(one.run.id) + 1 } } : one,
+    waitsForSlot(one.status) ? { ...one, status: { ...one.status, position: queue.indexOf(one.run.id) + 1 } } : one,
   );
 }
 
-/** Ids of all queued runs of the store, the next one first. */
+function waitsForSlot(
+  status: RunStatus,
+): status is Extract<RunStatus, { readonly kind: "queued"; readonly holder: Holder }> {
+  return status.kind === "queued" && status.holder !== null;
+}
+
+/** Ids of all runs of the store that wait for a slot, the next one first. */
 async function readQueue(
-  adapters: CoreAdapters,
+  adapters: StatusAdapters,
   holders: ReadonlyMap<string, LeaseHolder>,
 ): Promise<readonly string[]> {
   const waiting = [...holders.values()].filter(
@@ -60,7 +75,7 @@ async function readQueue(
   return queue.toSorted(inTurn).map(({ lease }) => lease.run);
 }
 
-async function priorityOf({ store }: CoreAdapters, run: string): Promise<number> {
+async function priorityOf({ store }: StatusAdapters, run: string): Promise<number> {
   const kept = await store.getMeta(priorityKey(run));
   return kept === undefined ? PRIORITIES.normal : readPriority(kept);
 }
@@ -71,7 +86,7 @@ type LeaseHolder = NonNullable<StatusFacts["holder"]>;
  * A holder that released its lease and exited between the two reads did not crash. So the leases must be equal before
  * and after.
  */
-async function readHolders(adapters: CoreAdapters): Promise<ReadonlyMap<string, LeaseHolder>> {
+async function readHolders(adapters: StatusAdapters): Promise<ReadonlyMap<string, LeaseHolder>> {
   let leases = await adapters.store.listLeases();
   for (;;) {
     const holders = new Map(leases.map((lease) => [lease.run, leaseHolder(adapters, lease)]));
@@ -85,26 +100,28 @@ function signatureOf(leases: readonly Lease[]): string {
   return leases.map(({ run, epoch }) => `${run} ${epoch}`).join("\n");
 }
 
-function leaseHolder(adapters: CoreAdapters, lease: Lease): LeaseHolder {
+function leaseHolder(adapters: StatusAdapters, lease: Lease): LeaseHolder {
   const liveness = adapters.liveness(lease.owner);
   return { lease, liveness, suspended: liveness === "alive" && adapters.suspended?.(lease.owner) === true };
 }
 
 async function readOne(
-  adapters: CoreAdapters,
+  adapters: StatusAdapters,
   params: {
     readonly run: RunSummary;
     readonly holder: LeaseHolder | null;
     readonly finishing: boolean;
     readonly signal: StopSignal | null;
     readonly now: number;
+    readonly leaseNow: number;
   },
 ): Promise<RunWithStatus> {
   const { run, ...facts } = params;
   const stage = run.latest?.stage ?? null;
   const manual = run.workflow === "manual" || stage === "none";
-  const status = statusOf({ ...facts, state: run.state, manual, stage });
-  return { run, status, resumable: isResumable(status), priority: await priorityOf(adapters, run.id) };
+  const submitted = !isEnded(run.state) && ((await adapters.store.getMeta(submissionKey(run.id))) ?? "") !== "";
+  const status = statusOf({ ...facts, state: run.state, manual, stage, submitted });
+  return { run, status, resumable: isResumable(status), priority: await priorityOf(adapters, run.id), submitted };
 }
 
 /**
@@ -126,4 +143,50 @@ export async function isRequestUndone(
     id = parent === undefined ? null : parseAddress(parent).run;
   }
   return false;
+}
+
+/** What stays of a removed run, besides its journal and its effects. */
+interface RunTombstone {
+  readonly removedAt: string;
+  readonly by: string;
+  /** True until everything is removed: the run is half removed. */
+  readonly unfinished?: boolean;
+}
+
+const TOMBSTONE = object<RunTombstone>({ removedAt: text, by: text, unfinished: optional(flag) });
+/** Set once a run was removed, so that a store without removed runs needs no look at each run. */
+export const ANY_REMOVED = "runs.removed";
+
+export async function readRunTombstone(store: Pick<Store, "getMeta">, run: string): Promise<RunTombstone | undefined> {
+  const stored = await store.getMeta(tombstoneKey(run));
+  return stored === undefined ? undefined : parseJsonAs(TOMBSTONE, stored);
+}
+
+/** The store without the removed runs in its list: they are only tombstones. */
+export function hideRemoved(store: Store): Store {
+  return {
+    ...store,
+    async listRuns({ limit, ...query } = {}) {
+      if ((await store.getMeta(ANY_REMOVED)) === undefined)
+        return await store.listRuns(limit === undefined ? query : { ...query, limit });
+      const runs = await store.listRuns(query);
+      const marks = await Promise.all(runs.map(({ id }) => store.getMeta(tombstoneKey(id))));
+      return runs.filter((_, at) => marks[at] === undefined).slice(0, limit);
+    },
+  };
+}
+
+/** `store`: with the removed runs in its list. */
+export async function listHalfRemoved(store: Pick<Store, "getMeta" | "listRuns">): Promise<readonly HalfRemovedRun[]> {
+  if ((await store.getMeta(ANY_REMOVED)) === undefined) return [];
+  const found = await Promise.all(
+    (await store.listRuns()).map(async ({ id }) => ({ run: id, tombstone: await readRunTombstone(store, id) })),
+  );
+  return found.flatMap(({ run, tombstone }) =>
+    tombstone?.unfinished === true ? [{ run, removedAt: tombstone.removedAt, by: tombstone.by }] : [],
+  );
+}
+
+export function tombstoneKey(run: string): string {
+  return `run.removed.${run}`;
 }

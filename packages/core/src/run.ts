@@ -320,3 +320,20 @@ function badAddress(text: unknown, why: string): HoldfastError {
     hint: "Write RUN, RUN@7, RUN@latest or RUN@tag; inside a run's worktree also @7, @latest or @tag.",
   });
 }
+
+/** The id of the run that keeps the work of a process which lost its lease with this epoch. */
+export function orphanId(run: string, epoch: number): string {
+  const suffix = `-orphan-${epoch}`;
+  return `${run.slice(0, 63 - suffix.length).replace(/-+$/, "")}${suffix}`;
+}
+
+export function isOrphanId(run: string): boolean {
+  return /-orphan-\d+$/.test(run);
+}
+
+/** How the work of a run that has failed or was aborted continues. */
+export function restartHint(run: string): string {
+  return isOrphanId(run)
+    ? `It keeps the work of a process that lost its run. Continue that work: \`holdfast fork ${run}@1\`. Not needed any more: \`holdfast rm ${run}\`.`
+    : `Choose a checkpoint to restart from: \`holdfast resume ${run}@SEQUENCE --force\`.`;
+}

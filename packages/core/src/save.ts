@@ -20,7 +20,8 @@ import { type ArgumentKind, checkOptions } from "./options.ts";
 import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
 import { rewoundTo } from "./state.ts";
 import { capture, captureState } from "./values.ts";
-import { type CurrentFiles, type Workspace, forgetSideWorktreeCalls } from "./workspace.ts";
+import { forgetSideWorktreeCalls } from "./side-worktree-steps.ts";
+import type { CurrentFiles, Workspace } from "./workspace.ts";
 
 /** `stored`: the checkpoint that holds the values. null: they are about to be saved. */
 type CheckValues = (values: JsonObject, stored: CheckpointId | null) => void;

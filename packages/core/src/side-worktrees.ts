@@ -12,13 +12,15 @@ import type { SideWorktree, SideWorktreeMerged } from "./workflow.ts";
 import {
   type SideWorktreeClosed,
   type SideWorktreeOpened,
-  type SideWorktrees,
+  openSideWorktrees,
+  sideWorktreeTip,
+} from "./side-worktree-steps.ts";
+import {
   type PreviewSnapshot,
   type RestorePlan,
+  type SideWorktrees,
   type Workspace,
   sideWorktreeKey,
-  sideWorktreeTip,
-  openSideWorktrees,
 } from "./workspace.ts";
 
 /**

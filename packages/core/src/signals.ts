@@ -23,6 +23,7 @@ export function watchSignals(runSession: RunSession, epoch: number): SignalWatch
   const causes = new Map<Error, StopSignal>();
   let current = "";
   let failed = false;
+  let seen: string | undefined;
   let polling: Promise<void> | undefined;
   let answering: Promise<void> | undefined;
 
@@ -41,7 +42,11 @@ export function watchSignals(runSession: RunSession, epoch: number): SignalWatch
   }
 
   async function poll(): Promise<void> {
+    const changes = store.changes?.();
+    if (changes !== undefined && changes === seen) return;
     const signals = await store.listSignals(runSession.run.id);
+    // A signal that is there is handled in steps; only silence lasts until something changes.
+    seen = signals.length === 0 ? changes : undefined;
     apply(stopSignalIn(signals));
     const requests = signals.filter((signal) => signal.kind === "checkpoint");
     // Not awaited: a save can take minutes, and a signal to stop must be seen meanwhile.

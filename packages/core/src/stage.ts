@@ -186,9 +186,7 @@ function createStageContext<S extends object>(execution: StageExecution, workflo
     async checkpoint(params) {
       checkMembers("checkpoint", params, { trigger: "text" });
       const { trigger, name } = params;
-      execution.check();
-      if (execution.replaying) return;
-      await execution.busy(() => runSession.save({ trigger, ...(name === undefined ? {} : { name }) }));
+      await execution.busyOnce(() => runSession.save({ trigger, ...(name === undefined ? {} : { name }) }));
     },
     restoreFiles(name, checkpoint) {
       checkArgument("restoreFiles", "its name", name, "text");
@@ -212,9 +210,7 @@ function createStageContext<S extends object>(execution: StageExecution, workflo
     },
     async note(text, output) {
       checkArgument("note", "its text", text, "text");
-      execution.check();
-      if (execution.replaying) return;
-      await execution.busy(() => emitNote(runSession, text, output));
+      await execution.busyOnce(() => emitNote(runSession, text, output));
     },
   };
 }

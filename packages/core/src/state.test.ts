@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
 import { newBudget } from "./budget.ts";
-import { parsePosition } from "./planes-shape.ts";
+import { parsePosition } from "./checkpoint.ts";
 import { emptyPlanes } from "./checkpoint.ts";
 import type { EntryKind } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";

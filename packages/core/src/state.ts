@@ -12,7 +12,7 @@ import {
   settleLost,
   spendTime,
 } from "./budget.ts";
-import type { ConversationPlane, FilesPlane, Planes } from "./checkpoint.ts";
+import { type ConversationPlane, type FilesPlane, type Planes, amountsShape } from "./checkpoint.ts";
 import { type Effect, stepEffect } from "./effects.ts";
 import { graphEventShape, graphShape, stepGraph } from "./graph-state.ts";
 import {
@@ -56,7 +56,7 @@ import {
   callErrorsShape,
   verdictShape,
 } from "./position.ts";
-import { forgetSideWorktreeCalls } from "./workspace.ts";
+import { forgetSideWorktreeCalls } from "./side-worktree-steps.ts";
 
 /**
  * The state of a run. `reduce` applies one journal entry, `takeCheckpoint` applies one checkpoint. The engine uses both while it works
@@ -494,20 +494,13 @@ function read<T>(shape: Shape<T>, entry: StateEntry): T {
   });
 }
 
-const amounts: Shape<Amounts> = object<Amounts>({
-  tokens: count,
-  microUsd: count,
-  milliseconds: count,
-  unpriced: optional(count),
-  uncounted: optional(count),
-});
 const enteredShape: Shape<StageEntered> = object<StageEntered>({ stageAttempt: count, stage: text, iteration: count });
 const resumedShape: Shape<RunResumed> = object<RunResumed>({ counts: flag });
 const startedShape: Shape<StepStarted> = object<StepStarted>({
   stageAttempt: count,
   step: text,
   files: flag,
-  estimate: nullable(amounts),
+  estimate: nullable(amountsShape),
   counted: optional(object<RecordTokens>({ input: count, output: count })),
   sent: optional(text),
   sideWorktree: optional(text),
@@ -515,27 +508,27 @@ const startedShape: Shape<StepStarted> = object<StepStarted>({
 const interruptedShape: Shape<StepInterrupted> = object<StepInterrupted>({
   stageAttempt: count,
   step: text,
-  spent: amounts,
+  spent: amountsShape,
 });
 const adoptedShape: Shape<StepAdopted> = object<StepAdopted>({ stageAttempt: count, step: text });
 const lostShape: Shape<StepLost> = object<StepLost>({
   stageAttempt: count,
   step: text,
-  spent: amounts,
-  held: optional(amounts),
+  spent: amountsShape,
+  held: optional(amountsShape),
 });
 const finishedShape: Shape<StepFinished> = object<StepFinished>({
   stageAttempt: count,
   step: text,
   result: json,
-  spent: nullable(amounts),
+  spent: nullable(amountsShape),
   recorded: optional(flag),
 });
 const failedShape: Shape<StepFailed> = object<StepFailed>({
   stageAttempt: count,
   step: text,
   reason: text,
-  spent: nullable(amounts),
+  spent: nullable(amountsShape),
   verdict: optional(verdictShape),
   errors: optional(callErrorsShape),
   code: optional(text),

@@ -213,7 +213,11 @@ describe("run status", () => {
     HOLDERS.flatMap((holder) =>
       SIGNALS.flatMap((signal) =>
         STAGES.flatMap((stage) =>
-          [false, true].map((manual) => ({
+          [
+            [false, false],
+            [true, false],
+            [false, true],
+          ].map(([manual = false, submitted = false]) => ({
             state,
             holder,
             signal,
@@ -221,6 +225,8 @@ describe("run status", () => {
             manual,
             finishing: stage === "done" || stage === "limit",
             now: NOW,
+            leaseNow: NOW,
+            submitted,
           })),
         ),
       ),
@@ -255,6 +261,18 @@ describe("run status", () => {
           expect(facts.holder).toMatchObject({ liveness: "alive", suspended: false, lease: { slot: "waiting" } });
           expect(isFresh(facts, 35_000)).toBe(true);
         } else expect(status.hostKnown).toBe(facts.holder?.liveness === "alive");
+      }
+    });
+
+    test("a submitted run without a process is queued unless it waits, is paused or has ended", () => {
+      for (const { facts, status } of judged) {
+        const waitsForWorker =
+          facts.submitted &&
+          facts.state.kind === "active" &&
+          facts.holder === null &&
+          facts.signal === null &&
+          facts.stage !== null;
+        expect(status.kind === "queued" && status.holder === null).toBe(waitsForWorker);
       }
     });
 
@@ -301,7 +319,8 @@ describe("run status", () => {
           expect(status).toMatchObject({ kind, for: what, reason, until });
         }
         const started = facts.stage !== null;
-        if (facts.state.kind === "active") expect(status).toEqual({ kind: "paused", reason: null, started });
+        if (facts.state.kind === "active" && !facts.submitted)
+          expect(status).toEqual({ kind: "paused", reason: null, started });
         if (facts.state.kind === "paused") expect(status).toEqual({ kind: "paused", reason: "why", started });
       }
       const times = only((facts) => idle(facts) && facts.state.kind === "waiting" && facts.state.until !== null);
@@ -329,9 +348,17 @@ describe("run status", () => {
   test("time alone changes neither a dead process to alive nor a live one to dead", () => {
     fc.assert(
       fc.property(fc.constantFrom(...all), fc.integer({ min: -1_000_000, max: 1_000_000 }), (facts, later) => {
-        const [now, then] = [statusOf(facts), statusOf({ ...facts, now: NOW + later })];
+        const [now, then] = [statusOf(facts), statusOf({ ...facts, now: NOW + later, leaseNow: NOW + later })];
         if (facts.holder?.liveness === "alive") expect(isHeld(now)).toBe(isHeld(then));
         if (facts.holder === null || facts.holder.liveness === "dead") expect(isHeld(then)).toBe(false);
+      }),
+    );
+  });
+
+  test("a wrong clock of this machine does not change which run a process holds", () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...all), fc.integer({ min: -1e7, max: 1e7 }), (facts, skew) => {
+        expect(isHeld(statusOf({ ...facts, now: NOW + skew }))).toBe(isHeld(statusOf(facts)));
       }),
     );
   });

@@ -46,6 +46,8 @@ export type RunStatus =
     }
   /** Its process waits for a slot. `position` in the queue, from 1; null: unknown. */
   | { readonly kind: "queued"; readonly holder: Holder; readonly position: number | null }
+  /** It was submitted, and no worker executes it yet. `holdfast queue` shows its place. */
+  | { readonly kind: "queued"; readonly holder: null; readonly position: null }
   /** `due`: the time has come. */
   | {
       readonly kind: "waiting";
@@ -96,7 +98,11 @@ export interface StatusFacts {
   } | null;
   /** A signal that no process has handled yet. */
   readonly signal: { readonly kind: "pause" | "abort"; readonly reason: string } | null;
+  /** Whether it was submitted to workers. */
+  readonly submitted: boolean;
   readonly now: number;
+  /** The same moment by the clock that heartbeats are written with. It differs from `now` if a machine's clock is wrong. */
+  readonly leaseNow: number;
 }
 
 /** Computes the status. An end comes first, then a live holder, then signals, then the reason why no process executes it. */
@@ -120,11 +126,11 @@ export function statusOf(facts: StatusFacts): RunStatus {
 const LIMIT = "limit";
 
 /** Null: no live process holds it. */
-function held({ holder, signal, finishing, manual, now }: StatusFacts): RunStatus | null {
+function held({ holder, signal, finishing, manual, leaseNow }: StatusFacts): RunStatus | null {
   if (manual || holder === null || holder.liveness === "dead") return null;
   const { lease, suspended } = holder;
   // A heartbeat from the future was written under a wrong clock, and proves as little as an old one.
-  const silence = Math.abs(now - Date.parse(lease.heartbeatAt));
+  const silence = Math.abs(leaseNow - Date.parse(lease.heartbeatAt));
   const hostKnown = holder.liveness === "alive";
   if (!hostKnown && !(silence <= DEFAULT_STALE_AFTER_MS)) return null;
   const silent = hostKnown && !(silence <= SILENT_AFTER_MS);
@@ -164,6 +170,7 @@ function unheld(
     const due = until !== null && Date.parse(until) <= now;
     return { kind: "waiting", for: what, reason, until, due, question: decision ?? null };
   }
+  if (holder === null && started && facts.submitted) return { kind: "queued", holder: null, position: null };
   if (holder === null || !started) return { kind: "paused", reason: null, started };
   return { kind: "crashed", certain: holder.liveness === "dead", holder: holderOf(holder.lease) };
 }
@@ -184,9 +191,21 @@ export function isResumable(status: RunStatus): boolean {
 }
 
 /** Whether a process may hold it, working or not. */
-export function isHeld(status: RunStatus): status is Extract<RunStatus, { readonly kind: "running" | "queued" }> {
+export function isHeld(
+  status: RunStatus,
+): status is Extract<RunStatus, { readonly kind: "running" | "queued"; readonly holder: Holder }> {
   checkArgument("isHeld()", "the status", status, "object");
-  return status.kind === "running" || status.kind === "queued";
+  return status.kind === "running" || (status.kind === "queued" && status.holder !== null);
+}
+
+/** Whether its files may be a mixture: a restore began and did not finish. While a live process holds the run, it may still finish. */
+export function isHalfRestored(run: {
+  readonly unfinishedRestore: string | null;
+  readonly status: RunStatus;
+}): boolean {
+  const { unfinishedRestore, status } = run;
+  const isSaving = status.kind === "saved" && status.holder !== null;
+  return unfinishedRestore !== null && !isHeld(status) && !isSaving;
 }
 
 export function waitsForYou(

@@ -42,11 +42,6 @@ export class StageExecution {
     this.#unasked = new Set(Object.keys(steps).filter(isOwn));
   }
 
-  /** The stage is still repeating finished steps, so notes and checkpoints here were already made. */
-  get replaying(): boolean {
-    return this.#unasked.size > 0;
-  }
-
   /** The result of a finished step; undefined: the caller must execute it. */
   claim(name: string): Json | undefined {
     this.check();
@@ -125,6 +120,12 @@ export class StageExecution {
     } finally {
       this.leave();
     }
+  }
+
+  /** Performs work that leaves no result, such as a note. Before the last finished step of a resumed stage it was already done. */
+  async busyOnce(work: () => Promise<unknown>): Promise<void> {
+    this.check();
+    if (this.#unasked.size === 0) await this.busy(work);
   }
 
   /** Serializes work on the folders of side worktrees and their merges. */

@@ -1,7 +1,7 @@
-// Captures and validates the arguments of store methods, and folds the entries of a commit. All stores share it.
+// Captures and validates the arguments of store methods, folds the entries of a commit, and says why a write is refused. All stores share it.
 
 import { HoldfastError, describeValue } from "@holdfast/platform/error";
-import { type CheckpointParent, type Planes, TRIGGERS, type Trigger } from "./checkpoint.ts";
+import { type CheckpointId, type CheckpointParent, type Planes, TRIGGERS, type Trigger } from "./checkpoint.ts";
 import { choiceHint } from "./options.ts";
 import { EFFECT_KINDS, type Effect, checkIntent, stepEffect } from "./effects.ts";
 import { ENTRY_KINDS, type EntryKind } from "./journal.ts";
@@ -9,7 +9,7 @@ import { type Json, type JsonObject, deepFreeze } from "./json.ts";
 import { type Lease, type LeasePlan, type SlotLease, planSlot } from "./lease.ts";
 import { RUN_ID, type Run, type Work } from "./run.ts";
 import { RUN_KINDS, type RunFold, stepRun } from "./status.ts";
-import { type CommitBody, type NewCheckpoint, effectConflict, slotLimitReached } from "./store.ts";
+import type { CommitBody, NewCheckpoint } from "./store.ts";
 import { canonicalJson, capture } from "./values.ts";
 
 /**
@@ -348,4 +348,89 @@ export function chooseSlot(params: {
   if (slot.kind === "work") return "working";
   if (wish.wait) return "waiting";
   throw slotLimitReached({ run, limit: wish.limit, working: slot.working, ahead: slot.ahead });
+}
+
+/* Why a write is refused. */
+
+function slotLimitReached(params: {
+  readonly run: string;
+  readonly limit: number | null;
+  readonly working: readonly SlotLease[];
+  readonly ahead: readonly SlotLease[];
+}): HoldfastError {
+  const { run, limit, working, ahead } = params;
+  const who = working.map(({ lease }) => `${lease.run} (pid ${lease.owner.pid} on ${lease.owner.host})`);
+  const by = who.length === 0 ? "" : `, by ${who.join(", ")}`;
+  const next = ahead.length === 0 ? "" : `; next in the queue: ${ahead.map(({ lease }) => lease.run).join(", ")}`;
+  return new HoldfastError({
+    code: "LOOP_LIMIT",
+    message: `${run} must wait for a slot: ${working.length} of ${limit ?? 0} in use${by}${next}`,
+    hint: "Wait for a slot with --wait, exceed the limit with --force, or raise `loops.max` in holdfast.config.yaml. `holdfast status` shows all loops.",
+    retry: "later",
+    data: { run, limit, working: working.map(brief), waiting: ahead.map(brief) },
+  });
+}
+
+function brief({ lease, priority }: SlotLease): object {
+  const { pid, host } = lease.owner;
+  return { run: lease.run, pid, host, priority, since: lease.takenAt, heartbeatAt: lease.heartbeatAt };
+}
+
+export function leaseLost(params: {
+  readonly run: string;
+  readonly epoch: number;
+  readonly current: Lease | null;
+}): HoldfastError {
+  const { current } = params;
+  const why = current === null ? "it was released" : `${current.owner.label} holds epoch ${current.epoch} now`;
+  return new HoldfastError({
+    code: "LEASE_LOST",
+    message: `The lease on ${params.run} with epoch ${params.epoch} is no longer valid: ${why}`,
+    hint: "Nothing was written. Acquire the lease again and read the journal before you continue.",
+    data: { run: params.run, epoch: params.epoch, current },
+  });
+}
+
+export function sequenceConflict(params: {
+  readonly run: string;
+  readonly expected: number;
+  readonly next: number;
+}): HoldfastError {
+  return new HoldfastError({
+    code: "CONFLICT",
+    message: `The next checkpoint of ${params.run} is ${params.next}, not ${params.expected}`,
+    hint: "Read the run's newest checkpoint and try again on top of it.",
+    data: params,
+  });
+}
+
+function effectConflict(params: { readonly run: string; readonly why: string }): HoldfastError {
+  return new HoldfastError({
+    code: "CONFLICT",
+    message: `An effect of ${params.run} does not fit its ledger: ${params.why}`,
+    hint: "Use another key for another payload, and record an intent before its outcome.",
+    data: params,
+  });
+}
+
+export function tagExists(params: {
+  readonly run: string;
+  readonly name: string;
+  readonly sequence: number;
+}): HoldfastError {
+  return new HoldfastError({
+    code: "TAG_EXISTS",
+    message: `The tag ${params.name} of ${params.run} already names checkpoint ${params.sequence}`,
+    hint: "Choose another name, or ask for the tag to be moved.",
+    data: params,
+  });
+}
+
+export function dropConflict(params: { readonly id: CheckpointId; readonly why: string }): HoldfastError {
+  return new HoldfastError({
+    code: "CONFLICT",
+    message: `The checkpoint ${params.id} cannot be dropped: ${params.why}`,
+    hint: "Nothing was dropped. Remove the tag first, or leave this checkpoint out.",
+    data: { checkpoint: params.id, why: params.why },
+  });
 }

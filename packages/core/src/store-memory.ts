@@ -63,7 +63,12 @@ function createMemoryDriver(database: MemoryDatabase): Driver {
     durability: "none: gone with the process",
     location: LOCATION,
     highWater: null,
-    async write(work) {
+    forUpdate: "",
+    checkHead: null,
+    shared: false,
+    ordersCommits: true,
+    clock: null,
+    async write(_claims, work) {
       const result = await inTurn(turns, async () => {
         connection.run("BEGIN");
         try {
@@ -94,6 +99,7 @@ function createMemoryDriver(database: MemoryDatabase): Driver {
     makeRoom: () => 0,
     toError: (error) => sqliteError(error, LOCATION),
     losesTrust,
+    blamesOne: () => true,
     close: () => Promise.resolve(),
   };
 }

@@ -5,7 +5,7 @@ import type { Checkpoint, CheckpointId, CheckpointParent, CheckpointSummary, Pla
 import type { Effect } from "./effects.ts";
 import type { JournalEntry, NewEntry } from "./journal.ts";
 import type { Digest, JsonObject } from "./json.ts";
-import type { Lease, SlotLease } from "./lease.ts";
+import type { Lease } from "./lease.ts";
 import type { Run, RunSummary, Work } from "./run.ts";
 import type { Signal, SignalState, StoredSignal } from "./signal.ts";
 
@@ -35,6 +35,7 @@ export interface Store {
    * - LEASE_HELD (data: the owner) while the owner is alive or its liveness is unknown. On another host that lasts until the heartbeat is
    * older than `staleAfterMs`, by default a minute. A dead owner's lease is acquired with epoch + 1. Acquiring it again with the same
    * handle returns the held lease. A lease is valid only for the handle that acquired it.
+   * - With `over` it takes the lease with that epoch from its owner, alive or not. LEASE_HELD if another owner has acquired it since.
    * - With `slot` it also acquires a slot, decided in the same transaction over the leases of all runs. LOOP_LIMIT, and nothing is written,
    * when none is free (data: the holders). A waiting handle tries again by calling again.
    * - With `birth` a missing run is created in the same transaction (RUN_EXISTS as in `createRun`): a refused caller leaves no run behind.
@@ -45,6 +46,7 @@ export interface Store {
     readonly birth?: LeasedBirth;
     readonly label: string;
     readonly staleAfterMs?: number;
+    readonly over?: number;
     readonly slot?: SlotClaim;
   }): Promise<Lease>;
   /** Throws LEASE_LOST when the epoch is stale. */
@@ -54,6 +56,8 @@ export interface Store {
   getLease(run: string): Promise<Lease | undefined>;
   /** The held leases of all runs, including those of dead owners, in no order; a consistent snapshot. */
   listLeases(): Promise<readonly Lease[]>;
+  /** Milliseconds since 1970 by the clock that leases age by: the database's own, or this machine's if it has none. */
+  now(): Promise<number>;
 
   /**
    * Writes the entries, then the checkpoint, and folds effect entries into the ledger, in one transaction. It checks the epoch inside the
@@ -77,7 +81,8 @@ export interface Store {
   /**
    * Entries of one run, or of all, by any process, until the signal aborts or the store is closed. It starts now, or for each run at
    * `after`. Within a run they come in order; between runs there is no order. "Now" is the time of the call: entries before the first
-   * `next()` are not missed. `patient`: entries of other processes may come a quarter of a second late, which costs less for many stores.
+   * `next()` are not missed. `patient`: entries of other processes may come 0.2 seconds late, or two
+   * seconds where the file system does not report writes. That costs less for many stores.
    */
   watch(query: {
     readonly run?: string;
@@ -157,13 +162,21 @@ export interface Store {
    * Writes a run of another store and the commit `first`, under a lease that it takes and releases, in one transaction. Everything that the
    * record claims is checked first: FORMAT_DAMAGED (data: the entry). "same": this store has these entries. RUN_EXISTS when it has another
    * run of that id. The chain proves that the record is whole, not who wrote it.
+   * `copy`: the run stays the same run, with the lease of an owner that has not released it, and `first` is null. A shorter copy that is here is
+   * "extended", unless an owner may still write it: LEASE_HELD.
    */
   importRun(params: {
     readonly stored: StoredRun;
     readonly label: string;
     readonly first: CommitBody | null;
-  }): Promise<"imported" | "same">;
+    readonly copy?: boolean;
+  }): Promise<"imported" | "extended" | "same">;
 
+  /**
+   * Differs when a signal may have been written since, a few seconds late at worst. It costs no question to the database. Absent: a read is as
+   * cheap.
+   */
+  changes?(): string;
   /**
    * Only for a store that is open for reading: runs that `listRuns` left out because the database has less of them than was written.
    * Reading one of them throws STORE_CUT; the others remain readable.
@@ -316,6 +329,8 @@ export interface VerifyParams {
 export type VerifyEvent =
   | { readonly kind: "problem"; readonly problem: Problem }
   | { readonly kind: "progress"; readonly run: string; readonly checked: number }
+  /** Another machine that shares the store has, or had, the files of these checkpoints. That is no damage. */
+  | { readonly kind: "absent"; readonly run: string; readonly checkpoints: number }
   | {
       readonly kind: "summary";
       readonly ok: boolean;
@@ -414,88 +429,6 @@ export function leaseHeld(lease: Lease): HoldfastError {
   });
 }
 
-export function slotLimitReached(params: {
-  readonly run: string;
-  readonly limit: number | null;
-  readonly working: readonly SlotLease[];
-  readonly ahead: readonly SlotLease[];
-}): HoldfastError {
-  const { run, limit, working, ahead } = params;
-  const who = working.map(({ lease }) => `${lease.run} (pid ${lease.owner.pid} on ${lease.owner.host})`);
-  const queue = ahead.length === 0 ? "" : `; ${ahead.map(({ lease }) => lease.run).join(", ")} will be next`;
-  return new HoldfastError({
-    code: "LOOP_LIMIT",
-    message: `${run} must wait: ${limit === 1 ? "one loop" : `${limit ?? 0} loops`} may be at work here at once, now ${who.join(", ") || "none"}${queue}`,
-    hint: "Wait for a place with --wait, go over the limit with --force, or raise `loops.max` in holdfast.config.yaml. `holdfast status` shows them all.",
-    retry: "later",
-    data: { run, limit, working: working.map(brief), waiting: ahead.map(brief) },
-  });
-}
-
-function brief({ lease, priority }: SlotLease): object {
-  const { pid, host } = lease.owner;
-  return { run: lease.run, pid, host, priority, since: lease.takenAt, heartbeatAt: lease.heartbeatAt };
-}
-
-export function leaseLost(params: {
-  readonly run: string;
-  readonly epoch: number;
-  readonly current: Lease | null;
-}): HoldfastError {
-  const { current } = params;
-  const why = current === null ? "it was released" : `${current.owner.label} holds epoch ${current.epoch} now`;
-  return new HoldfastError({
-    code: "LEASE_LOST",
-    message: `The lease on ${params.run} with epoch ${params.epoch} is not valid any more: ${why}`,
-    hint: "Nothing was written. Take the lease again and replay the journal before you continue.",
-    data: { run: params.run, epoch: params.epoch, current },
-  });
-}
-
-export function sequenceConflict(params: {
-  readonly run: string;
-  readonly expected: number;
-  readonly next: number;
-}): HoldfastError {
-  return new HoldfastError({
-    code: "CONFLICT",
-    message: `The next checkpoint of ${params.run} is ${params.next}, not ${params.expected}`,
-    hint: "Read the run's newest checkpoint and try again on top of it.",
-    data: params,
-  });
-}
-
-export function effectConflict(params: { readonly run: string; readonly why: string }): HoldfastError {
-  return new HoldfastError({
-    code: "CONFLICT",
-    message: `An effect of ${params.run} does not fit its ledger: ${params.why}`,
-    hint: "Use another key for another payload, and record an intent before its outcome.",
-    data: params,
-  });
-}
-
-export function tagExists(params: {
-  readonly run: string;
-  readonly name: string;
-  readonly sequence: number;
-}): HoldfastError {
-  return new HoldfastError({
-    code: "TAG_EXISTS",
-    message: `The tag ${params.name} of ${params.run} already names checkpoint ${params.sequence}`,
-    hint: "Choose another name, or ask for the tag to be moved.",
-    data: params,
-  });
-}
-
-export function dropConflict(params: { readonly id: CheckpointId; readonly why: string }): HoldfastError {
-  return new HoldfastError({
-    code: "CONFLICT",
-    message: `The checkpoint ${params.id} cannot be dropped: ${params.why}`,
-    hint: "Nothing was dropped. Remove the tag first, or leave this checkpoint out.",
-    data: { checkpoint: params.id, why: params.why },
-  });
-}
-
 export function storeClosed(location: string): HoldfastError {
   return new HoldfastError({
     code: "USAGE",
@@ -560,6 +493,11 @@ export async function newestUsable(
   run: string,
 ): Promise<{ readonly checkpoint: Checkpoint | undefined; readonly damaged: readonly number[] }> {
   const damaged: number[] = [];
+  try {
+    return { checkpoint: await store.latest(run), damaged };
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || error.code !== "STORE_CORRUPT") throw error;
+  }
   for await (const { sequence, quarantined } of allCheckpoints(store, run)) {
     try {
       if (!quarantined) return { checkpoint: await store.getCheckpoint({ run, sequence }), damaged };

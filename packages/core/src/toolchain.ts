@@ -5,7 +5,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileKind, readRegularFile } from "@holdfast/platform/files";
 import { gitVersion } from "@holdfast/platform/git-command";
-import { type Shape, type TypeOf, dictionary, list, nullable, object, sha256, text } from "./json.ts";
+import type { Toolchain } from "./checkpoint.ts";
+import { type TypeOf, dictionary, list, object, sha256, text } from "./json.ts";
 
 export const FACTS_SHAPE = object({
   commands: list(text),
@@ -16,26 +17,6 @@ export const FACTS_SHAPE = object({
 });
 /** What a set-up depends on. */
 export type SetupFacts = TypeOf<typeof FACTS_SHAPE>;
-
-/** What the work of a run depended on outside of git. */
-export interface Toolchain {
-  /** Digests by path, as the last set-up or check for one saw them. */
-  readonly lockfiles: Readonly<Record<string, string>>;
-  /** Digest of the set-up commands; null: none are configured. */
-  readonly setup: string | null;
-  readonly node: string;
-  readonly git: string | null;
-  /** Versions by name of the agent. */
-  readonly agents: Readonly<Record<string, string>>;
-}
-
-export const toolchainShape: Shape<Toolchain> = object<Toolchain>({
-  lockfiles: dictionary(text),
-  setup: nullable(text),
-  node: text,
-  git: nullable(text),
-  agents: dictionary(text),
-});
 
 /** The programs of this process. The lockfiles, and the versions of agents that it has not asked, are those of `before`. */
 export function readPrograms(

@@ -8,7 +8,7 @@ import type { Forge, PullRequest, Subject } from "./forge.ts";
 import { acquireLease } from "./hold-lease.ts";
 import { type Json, asRecord } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import { mentionsKey } from "./observe.ts";
+import { mentionsKey } from "./observe-remote.ts";
 import type { Asking } from "./branch.ts";
 
 /** An effect with what the journal holds about it. */

@@ -1,9 +1,11 @@
 // Verifies a store together with the git objects that its checkpoints name, and repairs what can be repaired.
 
+import { HoldfastError } from "@holdfast/platform/error";
 import { type CoreAdapters, findNewerRefs } from "./adapters.ts";
-import type { CheckpointSummary } from "./checkpoint.ts";
+import type { CheckpointSummary, FilesPlane } from "./checkpoint.ts";
 import { type Problem, type VerifyEvent, allCheckpoints } from "./store.ts";
-import { type SnapshotRef, neededSideWorktree } from "./workspace.ts";
+import { neededSideWorktree } from "./side-worktree-steps.ts";
+import type { SnapshotRef, Workspaces } from "./workspace.ts";
 
 /** Yields the store's own verification, then a check of every tree that a checkpoint names; one summary for both. */
 export async function* verifyRun(
@@ -21,10 +23,12 @@ export async function* verifyRun(
     if (event.kind === "problem") damaged.add(keyOf(event.problem));
     yield event;
   }
-  for await (const problem of treeProblems(adapters, params)) {
-    if (damaged.has(keyOf(problem))) continue;
-    problems += 1;
-    yield { kind: "problem", problem };
+  for await (const event of verifyTrees(adapters, params)) {
+    if (event.kind === "problem") {
+      if (damaged.has(keyOf(event.problem))) continue;
+      problems += 1;
+    }
+    yield event;
   }
   if (summary !== undefined)
     yield { ...summary, ok: summary.ok && problems === 0, problems: summary.problems + problems };
@@ -49,7 +53,10 @@ export async function repair(adapters: CoreAdapters, events: readonly VerifyEven
   const done: Repaired[] = [];
   for (const [run, problems] of byRun) {
     const pinned = sequencesOf(problems.filter(({ code }) => code === "PIN_MISSING" || code === "PIN_MOVED"));
-    const broken = problems.filter(({ code }) => !UNDAMAGED.has(code));
+    // Several machines can share a store that is outside of the repository, and another one may have the files.
+    const broken = problems.filter(
+      ({ code }) => !UNDAMAGED.has(code) && (adapters.ownsRefs || code !== "TREE_MISSING"),
+    );
     const quarantined = sequencesOf(broken);
     for (const sequence of pinned) await pinAgain(adapters, run, sequence);
     const [first] = broken;
@@ -78,61 +85,95 @@ async function pinAgain(adapters: CoreAdapters, run: string, sequence: number): 
     await adapters.workspaces?.sideWorktrees.pin({ run, commit });
 }
 
-async function* treeProblems(
+async function* verifyTrees(
   adapters: CoreAdapters,
   params: { readonly run?: string; readonly signal?: AbortSignal },
-): AsyncGenerator<Problem> {
+): AsyncGenerator<Extract<VerifyEvent, { kind: "problem" | "absent" }>> {
   const { store, workspaces } = adapters;
   if (workspaces === null) return;
   const runs = params.run === undefined ? (await store.listRuns()).map((run) => run.id) : [params.run];
   const refs = await workspaces.refs();
-  const pins = new Map<string, SnapshotRef[]>();
-  for (const ref of refs) pins.set(keyOf(ref), [...(pins.get(keyOf(ref)) ?? []), ref]);
-  if (adapters.ownsRefs) yield* rolledBack(adapters, refs, params.run);
-  const pinned = new Set((await workspaces.sideWorktrees.refs()).map(({ commit }) => commit));
-  const unpinnedHeads = await workspaces.unpinned([...new Set(refs.flatMap(({ head }) => head ?? []))]);
-  const present = new Map<string, boolean>();
+  if (adapters.ownsRefs)
+    for await (const problem of rolledBack(adapters, refs, params.run)) yield { kind: "problem", problem };
+  let pins = await readPins(workspaces, refs);
+  const wholeTrees = new Set<string>();
   for (const run of runs) {
     const missing: CheckpointSummary[] = [];
     let newestIntact: number | null = null;
+    let isFresh = false;
     for await (const checkpoint of allCheckpoints(store, run)) {
       if (params.signal?.aborted === true) return;
-      const { id, entry, sequence, tree } = checkpoint;
-      if (!(await hasTree(adapters, checkpoint, present))) {
-        missing.push(checkpoint);
-        continue;
-      }
-      const sideWorktrees = await examineSideWorktrees(adapters, checkpoint, pinned);
-      if (sideWorktrees === "missing") {
+      const { entry, sequence } = checkpoint;
+      // The store's own verification reports an unreadable checkpoint.
+      const planes = await store.getCheckpoint({ run, sequence }).then(
+        (read) => read.planes,
+        () => null,
+      );
+      if (planes === null) continue;
+      const commits = [...neededSideWorktree(Object.entries(planes.position.stageAttempt.steps))];
+      if (!(await hasFiles(workspaces, planes.files, wholeTrees)) || !(await hasCommits(workspaces, commits))) {
         missing.push(checkpoint);
         continue;
       }
       newestIntact ??= sequence;
-      if (tree === null) continue;
-      const held = pins.get(id) ?? [];
-      const snapshot = await snapshotOf(adapters, checkpoint);
-      const [other] = held;
-      if (snapshot !== null && other !== undefined && !held.some((ref) => ref.snapshot === snapshot)) {
-        const what = `the ref ${other.ref} names ${other.snapshot} instead of ${snapshot}: the next \`git gc\` may take its git objects`;
-        yield { code: "PIN_MOVED", run, entry, sequence, what, trustedTo: null, newestIntact };
-        continue;
+      let problem = pinProblem(checkpoint, planes.files, commits, pins);
+      if (problem !== null && !isFresh) {
+        // A run that is being executed may have saved this checkpoint after the refs were read, or dropped it since.
+        pins = await readPins(workspaces, await workspaces.refs());
+        isFresh = true;
+        const isThere =
+          (await store.listCheckpoints({ run, before: sequence + 1, limit: 1 }))[0]?.sequence === sequence;
+        problem = isThere ? pinProblem(checkpoint, planes.files, commits, pins) : null;
       }
-      const isBased = held.every(({ head }) => head === null || !unpinnedHeads.has(head));
-      if (held.length > 0 && isBased && sideWorktrees === "whole") continue;
-      const what = "the ref that holds its git objects is gone: the next `git gc` may take them";
-      yield { code: "PIN_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
+      if (problem !== null)
+        yield { kind: "problem", problem: { ...problem, run, entry, sequence, trustedTo: null, newestIntact } };
     }
-    for (const { entry, sequence, tree } of missing) {
-      const what = `the git objects of tree ${tree ?? "?"}, or of an open side worktree, are missing or damaged`;
-      yield { code: "TREE_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
+    // A ref proves that this repository had the files. Without one, a shared store may have them on another machine only.
+    const damaged = missing.filter((one) => adapters.ownsRefs || pins.refs.has(keyOf(one)));
+    const checkpoints = missing.length - damaged.length;
+    if (checkpoints > 0) yield { kind: "absent", run, checkpoints };
+    for (const { entry, sequence, tree } of damaged) {
+      const where = adapters.ownsRefs ? "" : ` here; if another machine has them, run \`holdfast store fetch ${run}\``;
+      const what = `the git objects of tree ${tree ?? "?"}, or of an open side worktree, are missing or damaged${where}`;
+      const problem: Problem = { code: "TREE_MISSING", run, entry, sequence, what, trustedTo: null, newestIntact };
+      yield { kind: "problem", problem };
     }
   }
 }
 
-/** Null: it cannot be read, which the store's own verification reports. */
-async function snapshotOf({ store }: CoreAdapters, { run, sequence }: CheckpointSummary): Promise<string | null> {
-  const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
-  return checkpoint?.planes.files?.snapshot ?? null;
+interface Pins {
+  /** Of each checkpoint, by `keyOf`. */
+  readonly refs: ReadonlyMap<string, readonly SnapshotRef[]>;
+  /** Commits of side worktrees. */
+  readonly commits: ReadonlySet<string>;
+  readonly unpinnedHeads: ReadonlySet<string>;
+}
+
+async function readPins(workspaces: Workspaces, refs: readonly SnapshotRef[]): Promise<Pins> {
+  return {
+    refs: Map.groupBy(refs, keyOf),
+    commits: new Set((await workspaces.sideWorktrees.refs()).map(({ commit }) => commit)),
+    unpinnedHeads: await workspaces.unpinned([...new Set(refs.flatMap(({ head }) => head ?? []))]),
+  };
+}
+
+/** Whether the next `git gc` may take objects of a checkpoint that is whole. */
+function pinProblem(
+  checkpoint: CheckpointSummary,
+  files: FilesPlane | null,
+  commits: readonly string[],
+  pins: Pins,
+): Pick<Problem, "code" | "what"> | null {
+  if (files === null) return null;
+  const held = pins.refs.get(keyOf(checkpoint)) ?? [];
+  const [other] = held;
+  if (other !== undefined && !held.some((ref) => ref.snapshot === files.snapshot)) {
+    const what = `the ref ${other.ref} names ${other.snapshot} instead of ${files.snapshot}: the next \`git gc\` may take its git objects`;
+    return { code: "PIN_MOVED", what };
+  }
+  const isBased = held.every(({ head }) => head === null || !pins.unpinnedHeads.has(head));
+  if (held.length > 0 && isBased && commits.every((commit) => pins.commits.has(commit))) return null;
+  return { code: "PIN_MISSING", what: "the ref that holds its git objects is gone: the next `git gc` may take them" };
 }
 
 async function* rolledBack(
@@ -151,40 +192,27 @@ async function* rolledBack(
   }
 }
 
-/** Checks the side worktrees that the checkpoint holds open: without their commits the run cannot continue from it. */
-async function examineSideWorktrees(
-  { store, workspaces }: CoreAdapters,
-  { run, sequence }: CheckpointSummary,
-  pinned: ReadonlySet<string>,
-): Promise<"whole" | "unpinned" | "missing"> {
-  // The store's own verification reports an unreadable checkpoint.
-  const checkpoint = await store.getCheckpoint({ run, sequence }).catch(() => undefined);
-  const needed = neededSideWorktree(Object.entries(checkpoint?.planes.position.stageAttempt.steps ?? {}));
-  for (const commit of needed) {
-    const tree = await workspaces?.sideWorktrees.treeOf(commit).catch(() => null);
-    if (tree === null || tree === undefined || !(await workspaces?.has({ tree, snapshot: commit }))) return "missing";
-  }
-  return [...needed].every((commit) => pinned.has(commit)) ? "whole" : "unpinned";
+/** Checkpoints share trees, but each has a snapshot of its own. */
+async function hasFiles(workspaces: Workspaces, files: FilesPlane | null, wholeTrees: Set<string>): Promise<boolean> {
+  if (files === null) return true;
+  const here = await workspaces.has(files, { treeIsWhole: wholeTrees.has(files.tree) });
+  if (here) wholeTrees.add(files.tree);
+  return here;
 }
 
-async function hasTree(
-  adapters: CoreAdapters,
-  { run, sequence, tree }: CheckpointSummary,
-  present: Map<string, boolean>,
-): Promise<boolean> {
-  if (tree === null || adapters.workspaces === null) return true;
-  const known = present.get(tree);
-  if (known !== undefined) return known;
-  let here: boolean;
-  try {
-    const { files } = (await adapters.store.getCheckpoint({ run, sequence })).planes;
-    here = files === null || (await adapters.workspaces.has(files));
-  } catch {
-    // The store's own verification reports an unreadable checkpoint.
-    here = true;
+/** Commits of the side worktrees that a checkpoint holds open: without them the run cannot continue from it. */
+async function hasCommits(workspaces: Workspaces, commits: readonly string[]): Promise<boolean> {
+  for (const commit of commits) {
+    const tree = await workspaces.sideWorktrees.treeOf(commit).catch(nullIfMissing);
+    if (tree === null || !(await workspaces.has({ tree, snapshot: commit }))) return false;
   }
-  present.set(tree, here);
-  return here;
+  return true;
+}
+
+/** What git could not answer, because it was killed for example, says nothing about the commit. */
+function nullIfMissing(error: unknown): null {
+  if (error instanceof HoldfastError && error.code === "TREE_MISSING") return null;
+  throw error;
 }
 
 function keyOf(problem: Pick<Problem, "run" | "sequence">): string {

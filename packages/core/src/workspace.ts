@@ -1,9 +1,8 @@
-// The interfaces of the git package that core uses: worktrees, snapshots, restores and side worktrees. Also reads side worktrees from
-// finished steps.
+// The interfaces of the git package that core uses: worktrees, snapshots, restores and side worktrees.
 
 import type { CheckpointId, FilesPlane, GitPath, Skipped } from "./checkpoint.ts";
-import { type Json, isJsonObject, sha256 } from "./json.ts";
-import type { StageAttempt } from "./position.ts";
+import type { PushRefusal } from "./branch.ts";
+import { sha256 } from "./json.ts";
 
 /** The user's own worktree, as far as a new run depends on it. */
 export interface CheckoutFacts {
@@ -86,8 +85,14 @@ export interface Workspaces {
    */
   describeCheckout(): Promise<CheckoutFacts | null>;
 
-  /** Whether the objects of the plane exist and are complete. */
-  has(files: Pick<FilesPlane, "tree" | "snapshot">): Promise<boolean>;
+  /**
+   * Whether the objects of the plane exist and are complete. `treeIsWhole`: those of its tree are known to be, so only the snapshot is read.
+   * `onFetch`: called before they are fetched from a remote; its signal ends the fetch.
+   */
+  has(
+    files: Pick<FilesPlane, "tree" | "snapshot"> & Partial<Pick<FilesPlane, "ref">>,
+    options?: { readonly treeIsWhole?: boolean; readonly onFetch?: () => AbortSignal },
+  ): Promise<boolean>;
   /** Pins an existing snapshot under another run's name (for a fork). Durable when it returns. */
   pin(params: { readonly run: string; readonly sequence: number; readonly snapshot: string }): Promise<string>;
   /** Every snapshot ref under refs/holdfast/, as run and sequence; with `run` only those of this run. */
@@ -131,6 +136,8 @@ export interface Workspaces {
   unpackRun(params: { readonly run: string; readonly packed: PackedObjects }): Promise<void>;
   /** Creates the refs of an unpacked run. Durable when it returns. */
   pinRun(params: { readonly run: string; readonly refs: PackedObjects["refs"] }): Promise<void>;
+  /** The files of a store's runs on a git remote: its name or URL. `store`: the store's id. */
+  filesRemote(remote: string, store: string): Promise<FilesRemote>;
   /** The commit that a user names; null when there is none. */
   describeCommit(name: string): Promise<DescribedCommit | null>;
   diff(params: DiffParams): Promise<Diff>;
@@ -153,6 +160,56 @@ export interface FilePatch {
   /** The lines before the first hunk; "": the file is one part and has its own header. */
   readonly header: string;
   readonly hunks: readonly string[];
+}
+
+/**
+ * The snapshots of runs on a git remote, each run in one ref: refs/holdfast/<run>/files/<store>. Only what is missing is sent, in either direction.
+ * A killed call is completed by the next one.
+ */
+export interface FilesRemote {
+  /** Without credentials. */
+  readonly url: string;
+  /** Sends what the remote lacks. What a push of commits would stop at is not sent, unless `withSecrets` is set. */
+  push(params: {
+    readonly run: string;
+    readonly withSecrets?: boolean;
+    readonly signal?: AbortSignal;
+  }): Promise<FilesPush>;
+  /** Writes what is missing here, after a check of every object, and pins it. */
+  fetch(params: { readonly run: string; readonly signal?: AbortSignal }): Promise<FilesFetch>;
+  /** Deletes the run's ref on the remote. Null: it is gone. */
+  remove(run: string): Promise<PushRefusal | null>;
+  /** Asks no remote. Null: this run has nothing here that could be sent. */
+  unpushed(run: string): Promise<UnpushedFiles | null>;
+}
+
+export type FilesPush =
+  | { readonly kind: "pushed"; readonly snapshots: number }
+  | { readonly kind: "same" }
+  | { readonly kind: "refused"; readonly refusal: PushRefusal }
+  /** Nothing was sent. */
+  | { readonly kind: "secrets"; readonly found: readonly FoundInFiles[] };
+
+export type FilesFetch =
+  | { readonly kind: "fetched"; readonly snapshots: number }
+  | { readonly kind: "same" }
+  /** The remote has no files of this run. */
+  | { readonly kind: "absent" }
+  | { readonly kind: "refused"; readonly refusal: PushRefusal };
+
+export interface FoundInFiles {
+  /** The path of a file, or the kind and id of another object. */
+  readonly path: string;
+  readonly line: number;
+  readonly kind: string;
+}
+
+export interface UnpushedFiles {
+  readonly remote: string;
+  /** Snapshots and commits of the run that the remote lacks, as far as this machine knows. */
+  readonly snapshots: number;
+  /** Why the last try failed; null: it did not, or there was none. */
+  readonly problem: string | null;
 }
 
 export interface PackedObjects {
@@ -250,6 +307,11 @@ export interface Workspace {
    * operation has ended.
    */
   switchTo(params: BranchTarget): Promise<boolean>;
+  /**
+   * Stages what the index of a snapshot has, in a worktree that was created again. The files do not change. False, and nothing is staged, when
+   * a part of it is not in this repository or is in conflict, or when HEAD is another commit than in the snapshot.
+   */
+  stage(files: Pick<FilesPlane, "index" | "head">): Promise<boolean>;
 }
 
 export interface BranchTarget {
@@ -487,16 +549,6 @@ export type SideWorktreeMerge =
   | { readonly kind: "merged"; readonly to: PreviewSnapshot }
   | { readonly kind: "conflict"; readonly files: readonly GitPath[]; readonly detail: string };
 
-/** Result of the step that opens a side worktree. */
-export type SideWorktreeOpened = {
-  readonly kind: "side-worktree.opened";
-  readonly base: string;
-  readonly skipped: readonly { readonly [K in keyof Skipped]: Skipped[K] }[];
-};
-
-/** Result of the step that merges or drops a side worktree. */
-export type SideWorktreeClosed = { readonly kind: "side-worktree.closed"; readonly sideWorktree: string };
-
 /** Makes a key that is safe in a path for any name, and differs for different names. */
 export function sideWorktreeKey(name: string): string {
   const words = name
@@ -507,74 +559,6 @@ export function sideWorktreeKey(name: string): string {
     .replace(/-+$/, "");
   const digest = sha256(name).slice(0, 10);
   return words === "" ? digest : `${words}-${digest}`;
-}
-
-/** Names of the side worktrees that the stage attempt opened and did not close: their folders are needed. */
-export function openSideWorktrees(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
-  const opened = new Set<string>();
-  const closed = new Set<string>();
-  for (const [name, result] of steps) {
-    if (!isJsonObject(result)) continue;
-    if (result["kind"] === "side-worktree.opened") opened.add(name);
-    if (result["kind"] === "side-worktree.closed" && typeof result["sideWorktree"] === "string")
-      closed.add(result["sideWorktree"]);
-  }
-  for (const name of closed) opened.delete(name);
-  return opened;
-}
-
-/**
- * Commits that are needed to recreate or merge the open side worktrees of the stage attempt: their bases, and the results of calls in them.
- */
-export function neededSideWorktree(steps: Iterable<readonly [string, Json]>): ReadonlySet<string> {
-  const all = [...steps];
-  const open = openSideWorktrees(all);
-  const needed = new Set<string>();
-  for (const [name, result] of all) {
-    if (!isJsonObject(result)) continue;
-    const { kind, base, commit, sideWorktree } = result;
-    if (kind === "side-worktree.opened" && open.has(name) && typeof base === "string") needed.add(base);
-    const where = isJsonObject(sideWorktree) ? sideWorktree["name"] : undefined;
-    if (typeof where === "string" && open.has(where) && typeof commit === "string") needed.add(commit);
-  }
-  return needed;
-}
-
-/**
- * After a rewind or fork, calls in side worktrees that were in flight begin again. Their sessions remember work that no files have any more,
- * and the side worktree is recreated.
- */
-export function forgetSideWorktreeCalls(stageAttempt: StageAttempt): StageAttempt {
-  const { sideWorktrees, ...rest } = stageAttempt;
-  if (sideWorktrees === undefined) return stageAttempt;
-  const without = <T>(record: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
-    Object.fromEntries(Object.entries(record).filter(([step]) => !Object.hasOwn(sideWorktrees, step)));
-  return {
-    ...rest,
-    ...(rest.running === undefined ? {} : { running: without(rest.running) }),
-    ...(rest.sessions === undefined ? {} : { sessions: without(rest.sessions) }),
-  };
-}
-
-/** The newest commit of a side worktree, from the finished calls in it: the one that no other call began from. */
-export function sideWorktreeTip(
-  steps: Iterable<readonly [string, Json]>,
-  sideWorktree: { readonly name: string; readonly base: string },
-): string {
-  const next = new Map<string, string>();
-  for (const [, result] of steps) {
-    if (!isJsonObject(result) || !isJsonObject(result["sideWorktree"])) continue;
-    const { commit, sideWorktree: where } = result;
-    const { name, from } = where;
-    if (name === sideWorktree.name && typeof from === "string" && typeof commit === "string" && commit !== from)
-      next.set(from, commit);
-  }
-  let tip = sideWorktree.base;
-  for (let after = next.get(tip); after !== undefined; after = next.get(tip)) {
-    next.delete(tip);
-    tip = after;
-  }
-  return tip;
 }
 
 /**

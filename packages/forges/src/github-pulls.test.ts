@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { classifyPullError, mergeabilityOf } from "./github-pulls.ts";
-import { checkRunState, githubApiRoot, githubTokenVariables } from "./github.ts";
+import { checkRunState, classifyPullError, githubApiRoot, githubTokenVariables, mergeabilityOf } from "./github.ts";
 
 test.each([
   [true, "clean", false, "mergeable"],

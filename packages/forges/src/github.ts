@@ -1,17 +1,35 @@
-// The GitHub forge: its two transports, the login, and checks of commits.
+// The GitHub forge: its two transports, the login, pull requests with their reviews, and checks of commits.
 
 import * as z from "zod/mini";
-import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
+import type {
+  CheckRun,
+  Checks,
+  Forge,
+  Mergeability,
+  NewPullRequest,
+  PullRequest,
+  PullRequestReview,
+} from "@holdfast/core/forge";
 import { isJsonObject } from "@holdfast/core/json";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Api, createApi } from "./api.ts";
-import { requireNumber, subjectNumber } from "./body-text.ts";
+import { type Api, type ClassifiedResponse, createApi, forgeRefused, writeOnce } from "./api.ts";
+import {
+  hasMarker,
+  requireNumber,
+  requireText,
+  reviewText,
+  subjectNumber,
+  truncateBody,
+  withMarker,
+} from "./body-text.ts";
 import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
   type GithubRepository,
+  MAX_BODY_LENGTH,
   checkAccess,
   commentsOf,
+  confirmAbsent,
   createIssue,
   findIssue,
   readIssue,
@@ -19,9 +37,10 @@ import {
   repositoryName,
   repositoryPath,
   setLabels,
+  writeDenied,
 } from "./github-issues.ts";
-import { closePull, createPull, findPull, getPull, mergePull, readReviews, updatePull } from "./github-pulls.ts";
 import { addServerComment, deleteServerComment, findServerComment, readServerComments } from "./server-comments.ts";
+import { type ServerPulls, closeServerPull, mergeServerPull, requirePull, updateServerPull } from "./server-pulls.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
 /** GitHub, or a GitHub Enterprise server. */
@@ -132,6 +151,287 @@ async function ownLogin(api: Api): Promise<string | null> {
     throw error;
   }
 }
+
+async function findPull(github: GithubRepository, head: string): Promise<PullRequest | null> {
+  const all = await listPulls(github, head);
+  const found = all.find((pull) => stateOf(pull) === "open") ?? all[0];
+  // Only a request for the single pull request reports whether it can be merged.
+  return found === undefined ? null : await getPull(github, found.number);
+}
+
+async function getPull(github: GithubRepository, number: number): Promise<PullRequest | null> {
+  const found = await github.api.read(pathOf(github, number), PULL);
+  return found === null ? await confirmAbsent(github) : toPullRequest(found);
+}
+
+async function createPull(github: GithubRepository, request: NewPullRequest): Promise<PullRequest> {
+  requireText("title", request.title);
+  const { title, base, draft, key } = request;
+  const body = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, key));
+  const made = await findMade(github, request);
+  if (made !== null) return made;
+  const path = `${repositoryPath(github)}/pulls`;
+  const head = headOf(github, request.head);
+  return await writeOnce(github.api, {
+    request: { method: "POST", path, body: { title, body, base, draft, ...head } },
+    done: (answer, what) => toPullRequest(github.api.parse(answer, PULL, what)),
+    find: () => findMade(github, request),
+    async hidden() {
+      await readRepository(github);
+      return writeDenied(github, "create a pull request");
+    },
+    async refused(response) {
+      const error = classifyPullError(response);
+      // Another call with the same key was faster, or this one succeeded a moment ago.
+      const made = error.why === "exists" ? await findMade(github, request) : null;
+      if (made !== null) return made;
+      const open = error.why === "exists" ? await findPull(github, request.head) : null;
+      return forgeRefused(
+        `a pull request of ${request.head} into ${base} cannot be created in ${repositoryName(github)}: ${response.message}`,
+        error.hint,
+        { why: error.why, ...(open === null ? {} : { number: open.number, url: open.url }) },
+      );
+    },
+  });
+}
+
+async function updatePull(
+  github: GithubRepository,
+  number: number,
+  change: { readonly title?: string; readonly body?: string },
+): Promise<PullRequest> {
+  return await updateServerPull(pullsOf(github), number, {
+    change,
+    request: ({ title, body }) => ({ method: "PATCH", path: pathOf(github, number), body: { title, body } }),
+  });
+}
+
+async function closePull(github: GithubRepository, number: number): Promise<PullRequest> {
+  const request = { method: "PATCH", path: pathOf(github, number), body: { state: "closed" } } as const;
+  return await closeServerPull(pullsOf(github), number, request);
+}
+
+async function mergePull(
+  github: GithubRepository,
+  number: number,
+  { head }: { readonly head: string },
+): Promise<PullRequest> {
+  return await mergeServerPull(pullsOf(github), number, {
+    head,
+    request: async () => ({
+      method: "PUT",
+      path: `${pathOf(github, number)}/merge`,
+      body: { sha: head, merge_method: await methodOf(github) },
+    }),
+  });
+}
+
+function pullsOf(github: GithubRepository): ServerPulls {
+  return {
+    api: github.api,
+    noun: "pull request",
+    location: repositoryName(github),
+    maxBodyLength: MAX_BODY_LENGTH,
+    get: (number) => getPull(github, number),
+    parse: (body, what) => toPullRequest(github.api.parse(body, PULL, what)),
+    denied: (what) => writeDenied(github, what),
+  };
+}
+
+async function findMade(github: GithubRepository, request: NewPullRequest): Promise<PullRequest | null> {
+  const all = await listPulls(github, request.head);
+  const made = all.find((pull) => hasMarker(pull.body ?? "", request.key));
+  return made === undefined ? null : await getPull(github, made.number);
+}
+
+/**
+ * Newest first. Filters by the exact head again, because GitHub ignores a filter it does not understand and returns
+ * everything.
+ */
+async function listPulls(github: GithubRepository, head: string): Promise<readonly GithubPull[]> {
+  const label = `${github.head.owner}:${head}`;
+  const path = `${repositoryPath(github)}/pulls?state=all&sort=created&direction=desc&head=${encodeURIComponent(label)}`;
+  const all = (await github.api.list(path, PULL)) ?? (await confirmAbsent(github)) ?? [];
+  return all.filter(({ head: { ref, label: its } }) => ref === head && isOwner(its, github.head.owner));
+}
+
+function isOwner(label: string | null | undefined, owner: string): boolean {
+  return label === null || label === undefined || label.split(":")[0]?.toLowerCase() === owner.toLowerCase();
+}
+
+/**
+ * The branch name within one repository. For a fork also its owner, and its name if one owner has both repositories.
+ */
+function headOf(github: GithubRepository, branch: string): { readonly head: string; readonly head_repo?: string } {
+  const { owner, name } = github.head;
+  if (owner.toLowerCase() !== github.owner.toLowerCase()) return { head: `${owner}:${branch}` };
+  if (name.toLowerCase() === github.name.toLowerCase()) return { head: branch };
+  return { head: `${owner}:${branch}`, head_repo: name };
+}
+
+function pathOf(github: GithubRepository, number: number): string {
+  return `${repositoryPath(github)}/pulls/${number}`;
+}
+
+interface PullError {
+  readonly why: "exists" | "head_missing" | "base_missing" | "nothing_new" | "drafts_off" | "refused";
+  readonly hint: string;
+}
+
+/** GitHub names the invalid field where it can, and otherwise gives only a message. */
+export function classifyPullError({
+  message,
+  body,
+}: Pick<Extract<ClassifiedResponse, { kind: "refused" }>, "message" | "body">): PullError {
+  const parsed = z.safeParse(BODY, body);
+  const errors = parsed.success ? (parsed.data.errors ?? []) : [];
+  const isInvalid = (field: string): boolean =>
+    errors.some((error) => typeof error === "object" && error.field === field && error.code === "invalid");
+  if (/pull request already exists/i.test(message)) return { why: "exists", hint: "Use that one, or close it first." };
+  if (/no commits between/i.test(message)) return { why: "nothing_new", hint: "Commit and push something first." };
+  if (isInvalid("head")) return { why: "head_missing", hint: "Push it first, then create the pull request." };
+  if (isInvalid("base")) return { why: "base_missing", hint: "Give a branch that exists in the repository." };
+  if (/draft pull requests are not supported/i.test(message))
+    return { why: "drafts_off", hint: "Set impl.draft to false: this repository has no drafts." };
+  return { why: "refused", hint: "Check the repository's rules for pull requests." };
+}
+
+const BODY = z.object({
+  errors: z.optional(
+    z.array(z.union([z.string(), z.object({ field: z.optional(z.string()), code: z.optional(z.string()) })])),
+  ),
+});
+
+/** A pull request in GitHub's format. Lists omit the computed fields merged and mergeable. */
+const PULL = z.object({
+  number: z.number(),
+  html_url: z.string(),
+  title: z.string(),
+  body: z.nullish(z.string()),
+  state: z.enum(["open", "closed"]),
+  draft: z.optional(z.boolean()),
+  labels: z.array(z.object({ name: z.string() })),
+  merged_at: z.nullish(z.string()),
+  mergeable: z.nullish(z.boolean()),
+  mergeable_state: z.nullish(z.string()),
+  // A deleted fork leaves its repository empty but keeps the label.
+  head: z.object({ ref: z.string(), sha: z.string(), label: z.nullish(z.string()) }),
+  base: z.object({ ref: z.string() }),
+});
+
+type GithubPull = z.infer<typeof PULL>;
+
+function toPullRequest(pull: GithubPull): PullRequest {
+  const { number, title, body, head, base, draft = false } = pull;
+  const state = stateOf(pull);
+  return {
+    number,
+    url: pull.html_url,
+    title,
+    body: body ?? "",
+    state,
+    draft,
+    head: head.ref,
+    headCommit: head.sha,
+    base: base.ref,
+    labels: pull.labels.map((label) => label.name),
+    mergeability: state === "open" ? mergeabilityOf(pull) : "unknown",
+  };
+}
+
+function stateOf(pull: Pick<GithubPull, "state" | "merged_at">): PullRequest["state"] {
+  return pull.merged_at !== null && pull.merged_at !== undefined ? "merged" : pull.state;
+}
+
+/**
+ * GitHub reports "dirty" for a conflict, and "draft" takes precedence over anything but a conflict. "unstable" and
+ * "has_hooks" can be merged, because only optional checks fail. While `mergeable` is null, GitHub is still computing
+ * it, and `mergeable_state` is outdated.
+ */
+export function mergeabilityOf(pull: Pick<GithubPull, "mergeable" | "mergeable_state" | "draft">): Mergeability {
+  const { mergeable, mergeable_state: word } = pull;
+  if (mergeable === false || word === "dirty") return "conflicting";
+  if (mergeable === null || mergeable === undefined) return "unknown";
+  if (pull.draft === true) return "blocked";
+  switch (word) {
+    case "clean":
+    case "unstable":
+    case "has_hooks":
+      return "mergeable";
+    case "behind":
+      return "behind";
+    case "blocked":
+    case "draft":
+      return "blocked";
+    default:
+      return "unknown";
+  }
+}
+
+/** Prefers a merge commit, because only that keeps the reviewed commits. */
+async function methodOf(github: GithubRepository): Promise<"merge" | "squash" | "rebase"> {
+  const settings = await readRepository(github);
+  if (settings.allow_merge_commit !== false) return "merge";
+  return settings.allow_squash_merge === false ? "rebase" : "squash";
+}
+
+/** Includes the line comments, which GitHub stores separately. Reviews that are not submitted yet are omitted. */
+async function readReviews(github: GithubRepository, number: number): Promise<readonly PullRequestReview[]> {
+  const path = pathOf(github, number);
+  const reviews = await github.api.list(`${path}/reviews`, REVIEW);
+  const remarks = reviews === null || reviews.length === 0 ? [] : await github.api.list(`${path}/comments`, REMARK);
+  if (reviews === null || remarks === null) {
+    await requirePull(pullsOf(github), number);
+    throw writeDenied(github, `read the reviews of pull request ${number}`);
+  }
+  return reviews.flatMap((review) => {
+    const state = STATES.get(review.state);
+    if (state === undefined) return [];
+    const own = remarks.filter(({ pull_request_review_id: of }) => of === review.id);
+    const lines = own.map(({ path: file, line, original_line: was, body }) => ({
+      file,
+      line: line ?? was ?? null,
+      body,
+    }));
+    return [
+      {
+        id: String(review.id),
+        author: review.user?.login ?? "ghost",
+        byPerson: review.user?.type !== "Bot",
+        state,
+        body: reviewText(review.body ?? "", lines),
+        commit: review.commit_id ?? null,
+        at: review.submitted_at ?? null,
+      },
+    ];
+  });
+}
+
+/** PENDING is omitted: its author is still writing, and only the author sees it. */
+const STATES: ReadonlyMap<string, PullRequestReview["state"]> = new Map([
+  ["APPROVED", "approved"],
+  ["CHANGES_REQUESTED", "changes_requested"],
+  ["COMMENTED", "commented"],
+  ["DISMISSED", "dismissed"],
+]);
+
+const REVIEW = z.object({
+  id: z.number(),
+  // null for a deleted account.
+  user: z.nullish(z.object({ login: z.string(), type: z.optional(z.string()) })),
+  body: z.nullish(z.string()),
+  state: z.string(),
+  commit_id: z.nullish(z.string()),
+  submitted_at: z.nullish(z.string()),
+});
+const REMARK = z.object({
+  pull_request_review_id: z.nullish(z.number()),
+  path: z.string(),
+  // null if the line is no longer in the diff.
+  line: z.nullish(z.number()),
+  original_line: z.nullish(z.number()),
+  body: z.string(),
+});
 
 /**
  * Combines check runs and commit statuses, because older services write only statuses. A commit passes only if both

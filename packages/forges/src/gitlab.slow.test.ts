@@ -11,8 +11,7 @@ import type { Fault } from "@holdfast/test-support/forges/forge-server";
 import { forgeContract, settledPull } from "@holdfast/testing/forge-contract";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
 import { withMarker } from "./body-text.ts";
-import { mergeabilityOf } from "./gitlab-merge-requests.ts";
-import { commitStatusState } from "./gitlab.ts";
+import { commitStatusState, mergeabilityOf } from "./gitlab.ts";
 
 describe("gitlab forge", () => {
   let scene: GitlabScene | undefined;

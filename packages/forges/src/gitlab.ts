@@ -1,33 +1,46 @@
-// The GitLab forge: its two transports and checks of commits.
+// The GitLab forge: its two transports, merge requests with their reviews, and checks of commits.
 
 import * as z from "zod/mini";
-import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
+import type {
+  CheckRun,
+  Checks,
+  Forge,
+  Mergeability,
+  NewPullRequest,
+  PullRequest,
+  PullRequestReview,
+} from "@holdfast/core/forge";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
-import { createApi } from "./api.ts";
-import { requireNumber, subjectNumber } from "./body-text.ts";
+import { createApi, forgeRefused, writeOnce } from "./api.ts";
+import {
+  hasMarker,
+  requireNumber,
+  requireText,
+  reviewText,
+  subjectNumber,
+  truncateBody,
+  withMarker,
+} from "./body-text.ts";
 import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
   type GitlabProject,
+  MAX_BODY_LENGTH,
   commentsOf,
+  confirmAbsent,
   createIssue,
   findIssue,
   projectName,
   projectPath,
   readIssue,
   readProject,
+  requireSubject,
   setLabels,
+  subjectPaths,
+  writeDenied,
 } from "./gitlab-issues.ts";
-import {
-  closeMergeRequest,
-  createMergeRequest,
-  findMergeRequest,
-  getMergeRequest,
-  mergeMergeRequest,
-  readReviews,
-  updateMergeRequest,
-} from "./gitlab-merge-requests.ts";
 import { addServerComment, deleteServerComment, findServerComment, readServerComments } from "./server-comments.ts";
+import { type ServerPulls, closeServerPull, mergeServerPull, updateServerPull } from "./server-pulls.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
 /** GitLab, or a self-hosted server. Pull requests of the Forge interface are merge requests here. */
@@ -110,6 +123,345 @@ export function createGitlabTokenTransport(params: {
 
 /** In order of precedence, as in `glab`. */
 export const GITLAB_TOKEN_VARIABLES: readonly string[] = ["GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "OAUTH_TOKEN"];
+
+async function findMergeRequest(gitlab: GitlabProject, head: string): Promise<PullRequest | null> {
+  const all = await listRequests(gitlab, head);
+  const found = all.find((request) => stateOf(request) === "open") ?? all[0];
+  // Only a request for the single merge request computes its status.
+  return found === undefined ? null : await getMergeRequest(gitlab, found.iid);
+}
+
+async function getMergeRequest(gitlab: GitlabProject, number: number): Promise<PullRequest | null> {
+  const found = await gitlab.api.read(pathOf(gitlab, number), MERGE_REQUEST);
+  return found === null ? await confirmAbsent(gitlab) : toPullRequest(found);
+}
+
+/**
+ * Refuses merge requests that GitLab would accept without use: of a branch that does not exist or has no new commits.
+ */
+async function createMergeRequest(gitlab: GitlabProject, request: NewPullRequest): Promise<PullRequest> {
+  requireText("title", request.title);
+  const description = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, request.key));
+  const made = await findMade(gitlab, request);
+  if (made !== null) return made;
+  await requireCommits(gitlab, request);
+  // A merge request is created in its source project.
+  const path = `${projectPath(gitlab.head)}/merge_requests`;
+  const body = {
+    source_branch: request.head,
+    target_branch: request.base,
+    title: draftTitle(request.title, request.draft),
+    description,
+    ...(gitlab.head === gitlab.project ? {} : { target_project_id: (await readProject(gitlab)).id }),
+  };
+  return await writeOnce(gitlab.api, {
+    request: { method: "POST", path, body },
+    done: (answer, what) => toPullRequest(gitlab.api.parse(answer, MERGE_REQUEST, what)),
+    find: () => findMade(gitlab, request),
+    async hidden() {
+      await readProject(gitlab);
+      return writeDenied(gitlab, "create a merge request");
+    },
+    async refused({ message }) {
+      // Another call with the same key was faster, or this one succeeded a moment ago.
+      const there = await findMade(gitlab, request);
+      if (there !== null) return there;
+      const found = await findMergeRequest(gitlab, request.head);
+      if (found?.state === "open") return exists(gitlab, found);
+      return forgeRefused(
+        `a merge request cannot be created in ${projectName(gitlab)}: ${message}`,
+        "Check the project's rules for merge requests.",
+        { why: "refused" },
+      );
+    },
+  });
+}
+
+async function updateMergeRequest(
+  gitlab: GitlabProject,
+  number: number,
+  change: { readonly title?: string; readonly body?: string },
+): Promise<PullRequest> {
+  return await updateServerPull(pullsOf(gitlab), number, {
+    change,
+    request: ({ title, body, draft }) => ({
+      method: "PUT",
+      path: pathOf(gitlab, number),
+      body: { title: draftTitle(title, draft), description: body },
+    }),
+  });
+}
+
+async function closeMergeRequest(gitlab: GitlabProject, number: number): Promise<PullRequest> {
+  const request = { method: "PUT", path: pathOf(gitlab, number), body: { state_event: "close" } } as const;
+  return await closeServerPull(pullsOf(gitlab), number, request);
+}
+
+async function mergeMergeRequest(
+  gitlab: GitlabProject,
+  number: number,
+  { head }: { readonly head: string },
+): Promise<PullRequest> {
+  return await mergeServerPull(pullsOf(gitlab), number, {
+    head,
+    request: () => ({ method: "PUT", path: `${pathOf(gitlab, number)}/merge`, body: { sha: head } }),
+  });
+}
+
+function pullsOf(gitlab: GitlabProject): ServerPulls {
+  return {
+    api: gitlab.api,
+    noun: "merge request",
+    location: projectName(gitlab),
+    maxBodyLength: MAX_BODY_LENGTH,
+    get: (number) => getMergeRequest(gitlab, number),
+    parse: (body, what) => toPullRequest(gitlab.api.parse(body, MERGE_REQUEST, what)),
+    denied: (what) => writeDenied(gitlab, what),
+  };
+}
+
+async function findMade(gitlab: GitlabProject, request: NewPullRequest): Promise<PullRequest | null> {
+  const all = await listRequests(gitlab, request.head);
+  const made = all.find(({ description }) => hasMarker(description ?? "", request.key));
+  return made === undefined ? null : await getMergeRequest(gitlab, made.iid);
+}
+
+/**
+ * Newest first, and only from the project that receives our branches: other projects may have a branch of the same
+ * name.
+ */
+async function listRequests(gitlab: GitlabProject, head: string): Promise<readonly MergeRequest[]> {
+  const query = `state=all&order_by=created_at&sort=desc&source_branch=${encodeURIComponent(head)}`;
+  const path = `${projectPath(gitlab.project)}/merge_requests?${query}`;
+  const all = (await gitlab.api.list(path, MERGE_REQUEST)) ?? (await confirmAbsent(gitlab)) ?? [];
+  const named = all.filter((request) => request.source_branch === head);
+  if (named.length === 0) return [];
+  const id = gitlab.head === gitlab.project ? null : (await readProject(gitlab, gitlab.head)).id;
+  return named.filter(({ source_project_id: source, target_project_id: target }) => source === (id ?? target));
+}
+
+async function requireCommits(gitlab: GitlabProject, { head, base }: NewPullRequest): Promise<void> {
+  const commit = await gitlab.api.read(branchPath(gitlab.head, head), BRANCH);
+  if (commit === null) {
+    await readProject(gitlab, gitlab.head);
+    const hint = "Push it first, then create the merge request.";
+    throw forgeRefused(`branch ${head} was never pushed`, hint, { why: "head_missing", head });
+  }
+  if ((await gitlab.api.read(branchPath(gitlab.project, base), BRANCH)) === null) {
+    await readProject(gitlab);
+    const hint = "Give a branch that exists in the project.";
+    throw forgeRefused(`base branch ${base} does not exist`, hint, { why: "base_missing", base });
+  }
+  const open = (await listRequests(gitlab, head)).find((one) => stateOf(one) === "open" && one.target_branch === base);
+  if (open !== undefined) throw exists(gitlab, toPullRequest(open));
+  // GitLab cannot compare two projects. A merge request without new commits is harmless there.
+  if (gitlab.head !== gitlab.project) return;
+  const range = `from=${encodeURIComponent(base)}&to=${encodeURIComponent(head)}`;
+  const compared = await gitlab.api.read(`${projectPath(gitlab.project)}/repository/compare?${range}`, COMPARED);
+  if (compared === null || compared.commits.length > 0) return;
+  const hint = "Commit and push something first.";
+  throw forgeRefused(`${head} has no commit that ${base} lacks`, hint, { why: "nothing_new", head, base });
+}
+
+const BRANCH = z.object({ name: z.string() });
+const COMPARED = z.object({ commits: z.array(z.unknown()) });
+
+function exists(gitlab: GitlabProject, { number, url, head }: PullRequest): HoldfastError {
+  const message = `merge request ${number} for ${head} is already open in ${projectName(gitlab)}`;
+  return forgeRefused(message, "Use that one, or close it first.", { why: "exists", number, url });
+}
+
+function branchPath(project: string, branch: string): string {
+  return `${projectPath(project)}/repository/branches/${encodeURIComponent(branch)}`;
+}
+
+function pathOf(gitlab: GitlabProject, number: number): string {
+  return `${projectPath(gitlab.project)}/merge_requests/${number}`;
+}
+
+const MERGE_REQUEST = z.object({
+  iid: z.number(),
+  web_url: z.string(),
+  title: z.string(),
+  description: z.nullish(z.string()),
+  // "locked" means that it is being merged right now.
+  state: z.enum(["opened", "closed", "merged", "locked"]),
+  draft: z.optional(z.boolean()),
+  labels: z.array(z.string()),
+  source_branch: z.string(),
+  target_branch: z.string(),
+  // Absent if the fork was deleted.
+  source_project_id: z.nullish(z.number()),
+  target_project_id: z.number(),
+  sha: z.nullish(z.string()),
+  has_conflicts: z.nullish(z.boolean()),
+  detailed_merge_status: z.nullish(z.string()),
+  merge_status: z.nullish(z.string()),
+});
+
+type MergeRequest = z.infer<typeof MERGE_REQUEST>;
+
+function toPullRequest(request: MergeRequest): PullRequest {
+  const state = stateOf(request);
+  return {
+    number: request.iid,
+    url: request.web_url,
+    title: withoutDraft(request.title),
+    body: request.description ?? "",
+    state,
+    draft: isDraft(request),
+    head: request.source_branch,
+    headCommit: request.sha ?? "",
+    base: request.target_branch,
+    labels: request.labels,
+    mergeability: state === "open" ? mergeabilityOf(request) : "unknown",
+  };
+}
+
+function stateOf({ state }: Pick<MergeRequest, "state">): PullRequest["state"] {
+  switch (state) {
+    case "opened":
+    case "locked":
+      return "open";
+    case "closed":
+    case "merged":
+      return state;
+  }
+}
+
+/** GitLab marks a draft by its title. */
+function draftTitle(title: string, draft: boolean): string {
+  return draft ? `Draft: ${withoutDraft(title)}` : title;
+}
+
+function isDraft({ draft, title }: Pick<MergeRequest, "draft" | "title">): boolean {
+  return draft ?? DRAFT.test(title);
+}
+
+/**
+ * The detailed status names one of several reasons; a conflict takes precedence. Versions before 15.6 have only the
+ * plain status, which distinguishes conflicts from everything else.
+ */
+export function mergeabilityOf(
+  request: Pick<MergeRequest, "has_conflicts" | "detailed_merge_status" | "merge_status" | "draft" | "title">,
+): Mergeability {
+  const { detailed_merge_status: detailed, merge_status: plain } = request;
+  if (detailed === "conflict" || detailed === "broken_status") return "conflicting";
+  const word = detailed ?? plain ?? "unchecked";
+  if (UNDECIDED.has(word)) return "unknown";
+  if (request.has_conflicts === true || word === "cannot_be_merged") return "conflicting";
+  if (word === "need_rebase") return "behind";
+  if (isDraft(request)) return "blocked";
+  return word === "mergeable" || word === "can_be_merged" ? "mergeable" : "blocked";
+}
+
+const UNDECIDED: ReadonlySet<string> = new Set([
+  "checking",
+  "unchecked",
+  "preparing",
+  "approvals_syncing",
+  "cannot_be_merged_recheck",
+  "cannot_be_merged_rechecking",
+]);
+const DRAFT = /^(?:\[draft\]|\(draft\)|draft:)\s*/i;
+
+function withoutDraft(title: string): string {
+  return title.replace(DRAFT, "");
+}
+
+/**
+ * GitLab has no list of reviews. An approval or a request for changes is a system note with an id and a time. The
+ * reviewer's comments are the notes before it, including those on lines of files. Only the list of approvals shows
+ * whether an approval still counts.
+ */
+async function readReviews(gitlab: GitlabProject, number: number): Promise<readonly PullRequestReview[]> {
+  const { name, path } = subjectPaths(gitlab, { pullRequest: number });
+  const notes = await gitlab.api.list(`${path}/notes?sort=asc&order_by=created_at`, NOTE);
+  const approvals = await gitlab.api.read(`${path}/approvals`, APPROVALS);
+  if (notes === null || approvals === null) {
+    await requireSubject(gitlab, { pullRequest: number });
+    throw writeDenied(gitlab, `read the reviews of ${name}`);
+  }
+  return toReviews(notes, new Set(approvals.approved_by.map(({ user }) => user.username)));
+}
+
+/** `notes` are oldest first. `approvers` are the users whose approval counts. Resolved threads are omitted. */
+export function toReviews(notes: readonly Note[], approvers: ReadonlySet<string>): readonly PullRequestReview[] {
+  const comments = new Map<string, Note[]>();
+  const reviews: PullRequestReview[] = [];
+  const add = (note: Note, state: PullRequestReview["state"], own: readonly Note[]): void => {
+    const { id, author, created_at: at } = note;
+    const remarks = own.flatMap(({ position, body }) =>
+      position === null || position === undefined
+        ? []
+        : [
+            {
+              file: position.new_path ?? position.old_path ?? "?",
+              line: position.new_line ?? position.old_line ?? null,
+              body,
+            },
+          ],
+    );
+    const texts = own.flatMap(({ position, body }) =>
+      position === null || position === undefined ? [body.trim()] : [],
+    );
+    const body = reviewText(texts.join("\n\n"), remarks);
+    const commit = own.find(({ position }) => position?.head_sha !== undefined)?.position?.head_sha ?? null;
+    reviews.push({
+      id: String(id),
+      author: author.username,
+      byPerson: !BOT.test(author.username),
+      state,
+      body,
+      commit,
+      at,
+    });
+  };
+  for (const note of notes) {
+    const { username } = note.author;
+    const decided = note.system ? DECISIONS.get(note.body.trim()) : undefined;
+    if (decided !== undefined) {
+      add(
+        note,
+        decided === "approved" && !approvers.has(username) ? "dismissed" : decided,
+        comments.get(username) ?? [],
+      );
+      comments.delete(username);
+    } else if (!note.system && note.resolved !== true)
+      comments.set(username, [...(comments.get(username) ?? []), note]);
+  }
+  for (const own of comments.values()) for (const note of own) add(note, "commented", [note]);
+  return reviews;
+}
+
+/** The texts of GitLab's system notes, which are the same in every language. */
+const DECISIONS: ReadonlyMap<string, PullRequestReview["state"]> = new Map([
+  ["approved this merge request", "approved"],
+  ["unapproved this merge request", "dismissed"],
+  ["requested changes", "changes_requested"],
+]);
+
+/** Accounts of project and group tokens, and those of GitLab itself. */
+const BOT = /^(?:project|group)_\d+_bot|^(?:ghost|support-bot|alert-bot|GitLabDuo)$/;
+
+const POSITION = z.object({
+  head_sha: z.optional(z.string()),
+  new_path: z.nullish(z.string()),
+  old_path: z.nullish(z.string()),
+  new_line: z.nullish(z.number()),
+  old_line: z.nullish(z.number()),
+});
+const NOTE = z.object({
+  id: z.number(),
+  body: z.string(),
+  system: z.boolean(),
+  author: z.object({ username: z.string() }),
+  created_at: z.string(),
+  resolved: z.nullish(z.boolean()),
+  position: z.nullish(POSITION),
+});
+type Note = z.infer<typeof NOTE>;
+const APPROVALS = z.object({ approved_by: z.array(z.object({ user: z.object({ username: z.string() }) })) });
 
 /**
  * Pipeline jobs and results of other services, which GitLab returns in one list. Pipelines of a fork run in the fork.

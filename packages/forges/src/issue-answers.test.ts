@@ -80,7 +80,7 @@ describe.each([
 ])("the assignees of an issue at $name", ({ read, user }) => {
   test.each([
     ["several users", [user("ada"), user("renovate[bot]"), user("bob.b-2_x")], ["ada", "renovate[bot]", "bob.b-2_x"]],
-    ["nobody", [], undefined],
+    ["none", [], undefined],
     ["null, as old servers answer", null, undefined],
   ])("%s", async (_name, assignees, expected) => {
     const issue = await read(assignees);

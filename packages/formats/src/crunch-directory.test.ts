@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import type { Trigger } from "@holdfast/core/checkpoint";
 import { defaultRetention } from "@holdfast/core/retention";
-import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "./crunch-directory-write.ts";
+import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "./crunch-directory.ts";
 import { type CrunchDirectory, type CrunchListing, readCrunchDirectory } from "./crunch-directory.ts";
 import type { ExternalCheckpoint, ExternalFile } from "./format.ts";
 

@@ -15,6 +15,7 @@ import {
   type Json,
   type JsonObject,
   type Shape,
+  type TypeOf,
   count,
   dictionary,
   finite,
@@ -29,7 +30,7 @@ import {
 } from "@holdfast/core/json";
 import { resumePoint } from "@holdfast/core/position";
 import { canonicalJson } from "@holdfast/core/values";
-import { type DocumentSource, type Parsed, invalidDocument, maybe, optional } from "./document.ts";
+import { type DocumentSource, invalidDocument, maybe, optional } from "./document.ts";
 import type { ExternalFile, Remark } from "./format.ts";
 import { parseJson, readText } from "./strict-json.ts";
 import { type DocumentPlace, readYaml } from "./strict-yaml.ts";
@@ -70,7 +71,7 @@ const NODE_STATE = {
 };
 
 const nodeState = object(NODE_STATE);
-type CrunchNodeState = Parsed<typeof nodeState>;
+type CrunchNodeState = TypeOf<typeof nodeState>;
 
 const node = object({
   ...NODE_STATE,
@@ -83,7 +84,7 @@ const node = object({
   timeout_ms: maybe(count),
   status: optional(text),
 });
-type CrunchNode = Parsed<typeof node>;
+type CrunchNode = TypeOf<typeof node>;
 
 const edge = object({
   from: text,
@@ -92,7 +93,7 @@ const edge = object({
   data_key: maybe(text),
   approval_required_from: maybe(text),
 });
-type CrunchEdge = Parsed<typeof edge>;
+type CrunchEdge = TypeOf<typeof edge>;
 
 const graph = object({
   graph_id: maybe(text),
@@ -102,7 +103,7 @@ const graph = object({
   nodes: maybe(list(node)),
   edges: maybe(list(edge)),
 });
-type CrunchGraph = Parsed<typeof graph>;
+type CrunchGraph = TypeOf<typeof graph>;
 
 /**
  * A complete checkpoint as crunch writes it. Three members are required: the id, the state, and the last member,
@@ -147,7 +148,7 @@ export const crunchDocument = object({
   }),
 });
 
-export type CrunchDocument = Parsed<typeof crunchDocument>;
+export type CrunchDocument = TypeOf<typeof crunchDocument>;
 
 interface DecodedGraph {
   /** null if the document has no nodes: a graph without nodes would count as finished. */

@@ -1,7 +1,7 @@
 // What all codecs share: errors in the wording of the original tools, patching a document, listing losses, and parsing
 // times.
 
-import { type Json, type JsonObject, type Shape, isJsonArray, isJsonObject } from "@holdfast/core/json";
+import { type Json, type JsonObject, type Shape, describeMisfit, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { PROTO_KEY, findProtoKey } from "@holdfast/core/values";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { ExternalCheckpoint, FormatName, Loss } from "./format.ts";
@@ -70,11 +70,8 @@ export function checkDocument<T>(
   const misfit = shape(value);
   // The shape is tied to T and found no misfit, so the cast is safe.
   if (misfit === null) return value as T;
-  throw fail(misfit.path, `there is ${describe(misfit.actual)} where ${misfit.expected} belongs`);
+  throw fail(misfit.path, `there is ${describeMisfit(misfit.actual)} where ${misfit.expected} belongs`);
 }
-
-/** The type of the values that a shape accepts. */
-export type Parsed<S> = S extends Shape<infer T> ? T : never;
 
 /** A field that may be missing. */
 export function optional<T>(shape: Shape<T>): Shape<T | undefined> {
@@ -84,14 +81,6 @@ export function optional<T>(shape: Shape<T>): Shape<T | undefined> {
 /** A field that may be missing or null. YAML writes an empty member as null. */
 export function maybe<T>(shape: Shape<T>): Shape<T | null | undefined> {
   return (value) => (value === undefined || value === null ? null : shape(value));
-}
-
-function describe(value: unknown): string {
-  if (value === undefined) return "nothing";
-  if (value === null) return "null";
-  if (Array.isArray(value)) return "a list";
-  if (typeof value === "object") return "an object";
-  return String(JSON.stringify(value)).slice(0, 60);
 }
 
 /**

@@ -4,6 +4,7 @@ import {
   type Json,
   type JsonObject,
   type Shape,
+  type TypeOf,
   isJsonObject,
   list,
   nullable,
@@ -12,14 +13,7 @@ import {
   text,
 } from "@holdfast/core/json";
 import type { Counters } from "@holdfast/core/position";
-import {
-  type DocumentSource,
-  type Parsed,
-  checkDocument,
-  invalidDocument,
-  optional,
-  unsupportedVersion,
-} from "./document.ts";
+import { type DocumentSource, checkDocument, invalidDocument, optional, unsupportedVersion } from "./document.ts";
 
 export const IMPL_STAGES = { impl: true, review: true, simp: true, pr: true, rebase: true, fatal: true } as const;
 /** Two words for one end: the file says done, its state machine says finish. */
@@ -82,9 +76,9 @@ const STATE = object({
 const FIELDS = object({ timestamp: optional(text), state: STATE });
 
 /** An entry of the history as the tool writes it, with its unknown fields. */
-export type ExternalEntry = Parsed<typeof HISTORY_ENTRY>;
-export type ImplDocumentState = Parsed<typeof STATE>;
-export type ImplDocument = JsonObject & Parsed<typeof FIELDS> & { readonly version: 1 | 2 };
+export type ExternalEntry = TypeOf<typeof HISTORY_ENTRY>;
+export type ImplDocumentState = TypeOf<typeof STATE>;
+export type ImplDocument = JsonObject & TypeOf<typeof FIELDS> & { readonly version: 1 | 2 };
 
 // Tied to the type by hand: the type also allows every other key, and the version is checked before.
 const DOCUMENT: Shape<ImplDocument> = (value) => FIELDS(value);

@@ -4,6 +4,7 @@ import type { Trigger } from "@holdfast/core/checkpoint";
 import {
   type JsonObject,
   type Shape,
+  type TypeOf,
   count,
   finite,
   jsonObject,
@@ -15,7 +16,6 @@ import {
 } from "@holdfast/core/json";
 import {
   type DocumentSource,
-  type Parsed,
   checkDocument,
   invalidDocument,
   optional,
@@ -193,7 +193,7 @@ const FIELDS = object({
   metadata: optional(METADATA),
 });
 
-export type LoopDocument = JsonObject & Parsed<typeof FIELDS>;
+export type LoopDocument = JsonObject & TypeOf<typeof FIELDS>;
 
 // Tied to the type by hand, because the type also allows every other key.
 const DOCUMENT: Shape<LoopDocument> = (value) => FIELDS(value);

@@ -19,8 +19,9 @@ import {
 } from "yaml";
 import { PROTO_REFUSED } from "@holdfast/core/audit-json";
 import type { Json, JsonObject } from "@holdfast/core/json";
-import { PROTO_KEY } from "@holdfast/core/values";
+import { PROTO_KEY, pointer } from "@holdfast/core/values";
 import type { HoldfastError } from "@holdfast/platform/error";
+import { sentence } from "@holdfast/platform/yaml";
 import { type DocumentSource, damagedDocument, invalidDocument } from "./document.ts";
 import type { Remark } from "./format.ts";
 
@@ -135,11 +136,6 @@ function nodeAt(document: Document, pointer: string): Node | null {
   return node;
 }
 
-/** The library appends a position and an excerpt to some messages; Holdfast reports its own position. */
-function sentence(message: string): string {
-  return (message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, "");
-}
-
 interface YamlProblem {
   readonly why: string;
   /** JSON pointer to the problem. */
@@ -226,7 +222,7 @@ class Walker {
         throw this.#refused("there is a key that is not a text", path, node);
       }
       const name = key.value;
-      const itemPath = `${path}/${name.includes("/") || name.includes("~") ? escapePointer(name) : name}`;
+      const itemPath = path + pointer([name]);
       this.#check(key, itemPath);
       this.#text(name, itemPath, key);
       if (name === "<<" && key.type === "PLAIN") {
@@ -284,10 +280,6 @@ class Walker {
   #refused(why: string, path: string, node: Node, kind: YamlProblem["kind"] = "unfit"): HoldfastError {
     return this.#refuse({ why, path, node, kind });
   }
-}
-
-function escapePointer(key: string): string {
-  return key.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
 /**

@@ -80,7 +80,7 @@ export async function captureTree(
 ): Promise<Captured> {
   if (worktree.folds) finishRespelling(worktree);
   const key = `${options.maxUntrackedBytes}${options.includeIgnored ? "-all" : ""}${worktree.fileModes ? "" : "-modeless"}`;
-  await using borrowed = await openPrivateIndex({ home: worktree.home, key });
+  await using borrowed = await openPrivateIndex({ home: worktree.indexes ?? worktree.home, key });
   try {
     return await capture(worktree, options, gitsOf(worktree, borrowed, "given"), borrowed, onUserIndex);
   } catch (error) {
@@ -93,6 +93,8 @@ export interface WorktreeContext extends Checkout {
   readonly repository: Repository;
   /** Our directory inside this worktree's git directory. */
   readonly home: string;
+  /** Directory of the private indexes, if it is not `home`. */
+  readonly indexes?: string;
   /** Our git directory for this worktree, with the shared part of its indexes. */
   readonly privateGitDir: string;
   /** True if its file system ignores case or Unicode form, so that two names can be one file. */
@@ -206,7 +208,7 @@ interface Gits {
 async function isIndexTorn(worktree: WorktreeContext, borrowed: PrivateIndex): Promise<boolean> {
   const args = ["ls-files", "-s", "-z"];
   const given = await gitsOf(worktree, borrowed, "given").user.result({ args });
-  if (given.kind !== "exited" || given.code === 0) return false;
+  if (given.code === 0) return false;
   return (await gitsOf(worktree, borrowed, "none").user.result({ args })).code === 0;
 }
 

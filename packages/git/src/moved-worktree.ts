@@ -5,7 +5,7 @@ import { lstat, realpath, rename, rm } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import { errorCode } from "@holdfast/platform/error";
 import { syncDirectory, writeDurable } from "@holdfast/platform/files";
-import { type Repository, readGitLink } from "./repository.ts";
+import { type Repository, readGitLink, worktreesFolder } from "./repository.ts";
 import { type WorktreeEntry, readEntries } from "./worktree-entry.ts";
 
 type FolderEntry = Pick<WorktreeEntry, "name" | "gitDir" | "run"> & { readonly folder: string };
@@ -97,7 +97,7 @@ function newPlaces({ mainRoot, commonDir }: Pick<Repository, "mainRoot" | "commo
   const parts = folder.split(sep);
   const last = (count: number): string => parts.slice(-count).join(sep);
   const root = mainRoot ?? commonDir;
-  const own = mainRoot === null ? join(commonDir, "trees") : `${mainRoot}-worktrees`;
+  const own = worktreesFolder({ mainRoot, commonDir });
   const places = [
     ...[1, 2].map((count) => join(own, last(count))),
     ...[dirname(root), root].flatMap((base) => [2, 3].map((count) => join(base, last(count)))),

@@ -35,6 +35,45 @@ function fakeSync(answer: string): () => readonly string[] {
   return () => readFileSync(log, "utf8").split("\n").slice(0, -1);
 }
 
+/** Kills git at its call number `dieAt` from now on. Returns how many calls there were. */
+function killGitAt(dieAt: number): () => number {
+  const bin = scratchDirectory(onTestFinished);
+  const counter = join(bin, "count");
+  const path = process.env["PATH"] ?? "";
+  const script = `#!/bin/sh
+printf . >> '${counter}'
+[ "$(wc -c < '${counter}')" -eq ${dieAt} ] && kill -9 $$
+PATH='${path}' exec git "$@"
+`;
+  writeFileSync(join(bin, "git"), script, { mode: 0o755 });
+  process.env["PATH"] = `${bin}${delimiter}${path}`;
+  const restore = (): void => void (process.env["PATH"] = path);
+  onTestFinished(restore);
+  return () => {
+    restore();
+    return existsSync(counter) ? readFileSync(counter).length : 0;
+  };
+}
+
+test.each(["loose", "packed"])("a git that is killed does not make %s objects count as missing", async (kind) => {
+  const { repo, workspaces, snapshot } = await startWorkspace();
+  repo.write("a.txt", "new\n");
+  const files = await snapshot();
+  if (kind === "packed") repo.git("gc", "--quiet");
+  for (let dieAt = 1; ; dieAt += 1) {
+    const calls = killGitAt(dieAt);
+    const answer = await openGitWorkspaces(repo.root)
+      .then((fresh) => fresh.has(files))
+      .catch((error: unknown) => error);
+    if (calls() < dieAt) {
+      expect([answer, dieAt > 2]).toEqual([true, true]);
+      break;
+    }
+    expect(answer).toMatchObject({ code: "GIT_FAILED", data: { ended: "signalled" } });
+  }
+  expect(await workspaces.has({ ...files, snapshot: "0".repeat(40) })).toBe(false);
+});
+
 describe.runIf(process.platform === "linux")("syncing a file system", () => {
   test.each([
     ["Input/output error", "IO_FAILED"],

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createInflate, deflateSync, inflateSync } from "node:zlib";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
-import type { Git } from "@holdfast/platform/git-command";
+import { type Git, gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 import type { Repository } from "./repository.ts";
 
@@ -106,7 +106,8 @@ export async function canReadAll(repository: Repository, ids: readonly string[])
   reading.stdin.end(ids.map((id) => `${id}\n`).join(""));
   reading.stdout.resume();
   const exit = await reading.exit;
-  return exit.kind === "exited" && exit.code === 0 && exit.stderr === "";
+  if (exit.kind !== "exited") throw gitError(["cat-file"], exit);
+  return exit.code === 0 && exit.stderr === "";
 }
 
 /**
@@ -185,7 +186,11 @@ async function readPiecewise(repository: Repository, path: string): Promise<Read
  * Stores a small object as git does, and returns its id. This saves a process for every snapshot. The object survives a
  * power cut once the caller has synced the file system. A killed call leaves a file that `git gc` removes.
  */
-export async function writeLooseObject(repository: Repository, type: "tag" | "blob", content: Buffer): Promise<string> {
+export async function writeLooseObject(
+  repository: Repository,
+  type: "tag" | "blob" | "tree" | "commit",
+  content: Buffer,
+): Promise<string> {
   const bytes = Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]);
   const id = hash(repository.objectFormat, bytes);
   const path = loosePath(repository, id);

@@ -54,6 +54,22 @@ export async function pinAgain(repository: Repository, params: Omit<SnapshotPin,
   return (await pinSnapshot(repository, { ...params, ...(await partsOf(repository, params.snapshot)) })).ref;
 }
 
+/** Pins a snapshot or commit of another clone under its name there, such as `7` or `side/<commit>`; under another one if that is taken. */
+export async function pinFetched(
+  repository: Repository,
+  params: { readonly run: string; readonly name: string; readonly id: string },
+): Promise<void> {
+  const { run, name, id } = params;
+  const ref = `${NAMESPACE}${run}/${name}`;
+  if ((await findObject(repository.git, ref)) === id) return;
+  if (!/^\d/.test(name)) await createRef(repository, [ref], id);
+  else
+    await pinWhole(repository, { ...(await partsOf(repository, id)), run, snapshot: id }, [
+      ref,
+      `${NAMESPACE}${run}/${name.replace(/-.*/, "")}-${id}`,
+    ]);
+}
+
 interface SnapshotPin extends SnapshotParts {
   readonly run: string;
   readonly sequence: number;

@@ -122,7 +122,7 @@ function notWhole(plane: Pick<FilesPlane, "tree" | "snapshot">, cause?: unknown)
   return new HoldfastError({
     code: "TREE_MISSING",
     message: `the files of snapshot ${plane.snapshot} (tree ${plane.tree}) are not whole in this repository`,
-    hint: "Fetch refs/holdfast/* from where the snapshot was taken, or choose another checkpoint.",
+    hint: "If another machine took the snapshot, run `holdfast store fetch RUN`. Otherwise choose another checkpoint.",
     data: { snapshot: plane.snapshot },
     cause,
   });

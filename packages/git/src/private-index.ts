@@ -139,11 +139,11 @@ export function readBootId(): string {
   return ownBootId() ?? String(Math.round(Date.now() / 60_000 - uptime() / 60));
 }
 
-async function removeQuietly(folder: string): Promise<void> {
+export async function removeQuietly(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true }).catch(() => undefined);
 }
 
-function isAlive(pid: number): boolean {
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

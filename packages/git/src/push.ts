@@ -423,7 +423,8 @@ function decode(bytes: Buffer): { readonly texts: ReadonlySet<string>; readonly 
  * A word such as `password` before a value proves little, so only a value that looks random counts there. Placeholders
  * from documentation do not count.
  */
-function isRefused(text: string, { start, end, kind, isSure }: FoundSecret): boolean {
+/** Whether a push stops at this secret. `text` is one line. */
+export function isRefused(text: string, { start, end, kind, isSure }: FoundSecret): boolean {
   const value = text.slice(start, end);
   if (kind !== "private key" && PLACEHOLDER.test(value)) return false;
   if (isSure) return true;

@@ -205,7 +205,7 @@ async function listBranches({ worktree }: RepositoryContext, prefix: string): Pr
   return Array.from(await listRefs(worktree.repository, prefix), ([ref]) => ref.slice(prefix.length));
 }
 
-function parseHeads(text: string): ReadonlyMap<string, string> {
+export function parseHeads(text: string): ReadonlyMap<string, string> {
   const lines = text.split("\n").flatMap((line) => {
     const [id = "", ref = ""] = line.split("\t");
     return /^[0-9a-f]{40,64}$/.test(id) ? [[ref, id] as const] : [];
@@ -418,7 +418,7 @@ function relativeRemotes(worktree: RepositoryContext["worktree"], settings: Sett
   return [...new Set(urls)].filter(isRelative).map((url) => [`url.${resolve(mainRoot, url)}.insteadOf`, url]);
 }
 
-function withConfig(env: NodeJS.ProcessEnv, settings: Settings): NodeJS.ProcessEnv {
+export function withConfig(env: NodeJS.ProcessEnv, settings: Settings): NodeJS.ProcessEnv {
   if (settings.length === 0) return env;
   const before = Number(env["GIT_CONFIG_COUNT"] ?? 0) || 0;
   const added = settings.flatMap(([key, value], index) => [
@@ -435,7 +435,8 @@ interface UserGitResult extends ProcessResult {
 
 const TIMEOUT_MS = 10 * 60_000;
 
-function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+/** The user's environment, without variables that point to another repository. */
+export function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(([name]) => !ELSEWHERE.has(name) && !name.startsWith("GIT_TRACE"));
   return {
     ...Object.fromEntries(kept),

@@ -52,6 +52,14 @@ test("a commit that the branch no longer has is lost, unless the branch has the 
   expect((await losses()).pinned).toEqual(expect.arrayContaining([dropped]));
 });
 
+test("a run whose newest commit is in another clone is not inspected; the hint fetches its files", async () => {
+  await commit(1, "two\n");
+  await expect(losses([], "1".repeat(40))).rejects.toMatchObject({
+    code: "TREE_MISSING",
+    hint: expect.stringContaining(`holdfast store fetch ${RUN}`) as string,
+  });
+});
+
 test("a commit that the run made and replaced is not lost: a step names it, and it has the run's trailer", async () => {
   const own = await commit(1, "two\n", `w\n\n${TRAILER}`);
   const other = await commit(2, "three\n", `w\n\n${TRAILER}0`);

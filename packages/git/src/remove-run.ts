@@ -5,7 +5,7 @@ import { rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
 import type { InspectRun, RunLosses, RunRemains, SavedFiles, WorktreeCheck } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeList } from "@holdfast/platform/error";
 import { readBranchTip } from "./branch-refs.ts";
 import { snapshotIdentity } from "./commits.ts";
 import { findMissingObjects, syncRepository } from "./objects.ts";
@@ -13,11 +13,11 @@ import { quotePath } from "./paths.ts";
 import { deleteRefs, listRunRefs } from "./pins.ts";
 import { LINK_MODE } from "./private-index.ts";
 import { type WorktreeLosses, deleteWorktree, describeContent, findLosses } from "./remove-worktree.ts";
-import type { Repository } from "./repository.ts";
+import { type Repository, worktreesFolder } from "./repository.ts";
 import { diffTrees } from "./tree-diff.ts";
 import { openGitWorkspace } from "./workspace.ts";
 import { parseSideWorktreeOwner } from "./worktree-entry.ts";
-import { type WorktreeRecord, defaultWorktreePath, findWorktree, listWorktrees } from "./worktrees.ts";
+import { type WorktreeRecord, findWorktree, listWorktrees } from "./worktrees.ts";
 
 /** Finds what the run has here, and which of it exists nowhere else. Changes nothing. */
 export async function inspectRun(repository: Repository, params: InspectRun): Promise<RunRemains> {
@@ -105,7 +105,7 @@ export async function removeRun(
   await deleteRefs(repository, await listRunRefs(repository, run));
   await syncRepository(repository);
   // Holdfast created the default directory. A configured one is the user's, and so is any directory with files.
-  const parent = dirname(defaultWorktreePath(repository, run));
+  const parent = worktreesFolder(repository);
   if (record !== undefined && dirname(record.path) === parent) await rmdir(parent).catch(() => undefined);
 }
 
@@ -118,7 +118,7 @@ function refuseNewLosses(run: string, expected: RunLosses, found: Partial<RunLos
   if (unexpected.length === 0 && (operation === null || operation === expected.operation)) return;
   throw new HoldfastError({
     code: "CONFLICT",
-    message: `The worktree of ${run} changed while the run was removed: ${unexpected.slice(0, 3).join(", ") || operation}`,
+    message: `The worktree of ${run} changed while the run was removed: ${describeList(unexpected, 3) || operation}`,
     hint: "Check what changed there, then run the command again.",
     data: { run, found: unexpected.slice(0, MAX_NAMED), operation },
   });
@@ -279,6 +279,8 @@ async function findPinned(
     listCommits(repository, `${run}/kept/`),
     listCommits(repository, `${run}/head/`),
   ]);
+  if (head !== null && heads.length > 0 && (await findMissingObjects(repository, [head])).length > 0)
+    throw notHere(run, head);
   const isPinned = head !== null && heads.length > 0 && (await findUnreached(repository, [head], heads)).length === 0;
   const newest = await findUnreached(repository, isPinned ? [...kept, head] : kept, reached);
   const older = (await findUnreached(repository, heads, reached, MAX_WALKED)).filter((one) => !newest.includes(one));
@@ -294,6 +296,16 @@ async function findPinned(
 }
 
 const MAX_WALKED = 100_000;
+
+/** Another clone continued the run. What its removal would lose cannot be found here. */
+function notHere(run: string, head: string): HoldfastError {
+  return new HoldfastError({
+    code: "TREE_MISSING",
+    message: `The newest commit of ${run} (${head.slice(0, 12)}) is not in this repository`,
+    hint: `If another machine continued the run, run \`holdfast store fetch ${run}\`, or remove it there.`,
+    data: { run, head },
+  });
+}
 
 /** Those of the commits whose message names the run. Commits that Holdfast makes do. */
 async function findTrailers(

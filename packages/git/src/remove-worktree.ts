@@ -16,11 +16,18 @@ import { syncFileSystem } from "./objects.ts";
 import { type RawPath, quotePath, splitRecords } from "./paths.ts";
 import { matchesEntry } from "./plan-restore.ts";
 import { LINK_MODE, openScratch, parseIndexEntry } from "./private-index.ts";
-import { type Checkout, PRIVATE_DIRECTORY, type Repository, disableFilters, worktreeGit } from "./repository.ts";
+import {
+  type Checkout,
+  PRIVATE_DIRECTORY,
+  type Repository,
+  disableFilters,
+  worktreeGit,
+  worktreesFolder,
+} from "./repository.ts";
 import { readFileModes } from "./settings.ts";
 import { deleteFolder, removalPaths, withStaleFileCleanup } from "./stale-files.ts";
 import { openGitWorkspace } from "./workspace.ts";
-import { type WorktreeRecord, defaultWorktreePath, findWorktree } from "./worktrees.ts";
+import { type WorktreeRecord, findWorktree } from "./worktrees.ts";
 
 /** Content of a worktree that exists nowhere else. */
 export interface WorktreeLosses {
@@ -59,7 +66,8 @@ export async function removeWorktree(
     await check?.(await openGitWorkspace(repository, { root: now.path, gitDir: now.gitDir }), content);
   });
   // Ours, and empty after the last worktree. A directory that the user configured stays.
-  if (record.path === defaultWorktreePath(repository, run)) await rmdir(dirname(record.path)).catch(() => undefined);
+  const folder = worktreesFolder(repository);
+  if (record.path === join(folder, run)) await rmdir(folder).catch(() => undefined);
 }
 
 /** What a worktree holds besides files that a checkpoint can hold; null: the run has none. Changes nothing. */

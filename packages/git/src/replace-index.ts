@@ -11,15 +11,35 @@ import type { WorktreeContext } from "./capture.ts";
 import type { Respelling } from "./folded-names.ts";
 import { joinRecords, splitRecords } from "./paths.ts";
 import { PROCESS, openScratch, parseIndexEntry } from "./private-index.ts";
-import { worktreeGit } from "./repository.ts";
+import { type Repository, privateGit, worktreeGit } from "./repository.ts";
 
 /**
- * Sets the worktree's index to the commit, with stat data, so that `git status` is clean for matching files. The index
+ * Sets the worktree's index to the commit or tree, with stat data, so that `git status` is clean for matching files. The index
  * is built in a scratch directory and renamed into place under git's lock. Git never works on the real index here, so a
  * kill can leave only our own lock.
  */
 export async function replaceIndex(worktree: WorktreeContext, commit: string): Promise<void> {
   await rewriteIndex(worktree, (git, draft) => build(git, draft, commit));
+}
+
+/** Sets the worktree's index to what the index of a snapshot had staged. False: that is not known here, and nothing changes. */
+export async function stageIndex(worktree: WorktreeContext, blob: string): Promise<boolean> {
+  const tree = await writeStagedTree(worktree.repository, blob);
+  if (tree !== null) await replaceIndex(worktree, tree);
+  return tree !== null;
+}
+
+/**
+ * The tree of what an index has staged. Null: an object of it is missing, or it has conflicts. The index may come from another machine, so git
+ * reads it as a private file and never as the worktree's own.
+ */
+export async function writeStagedTree(repository: Repository, blob: string): Promise<string | null> {
+  const bytes = await repository.objects.result({ args: ["cat-file", "blob", blob] });
+  if (bytes.code !== 0) return null;
+  await using scratch = await openScratch(repository.home);
+  await writeFile(join(scratch.folder, "index"), bytes.stdout);
+  const written = await privateGit(repository, scratch.folder).result({ args: ["write-tree"] });
+  return written.code === 0 ? written.stdout.toString("latin1").trim() : null;
 }
 
 /** Lets `edit` change a copy of the worktree's index, refreshes the stat data and puts it into place as above. */

@@ -16,7 +16,7 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, wrapSystemErrors } from "@holdfast/platform/error";
 import { isInside } from "@holdfast/platform/files";
 import { type Git, checkGitVersion, createGit, gitError } from "@holdfast/platform/git-command";
 import { createFileFacts, fileKey } from "./facts.ts";
@@ -105,6 +105,16 @@ export async function findRepository(
     objects: createGit({ cwd: found.commonDir, gitDir: privateGitDir, objectDirectory }),
   };
   return { repository, checkout: found.root === null ? undefined : { root: found.root, gitDir: found.gitDir } };
+}
+
+/** Where the worktrees of runs are, unless the settings name a directory: beside the main worktree, or in a bare repository. */
+export function worktreesFolder({ mainRoot, commonDir }: Pick<Repository, "mainRoot" | "commonDir">): string {
+  return mainRoot === null ? join(commonDir, "trees") : `${mainRoot}-worktrees`;
+}
+
+/** The common directory of the repository at this path, for callers that only need the store in it. Writes nothing. Throws NOT_A_REPOSITORY. */
+export function findCommonDir(path: string): Promise<string> {
+  return wrapSystemErrors(path, async () => (await discover(await searchFrom(path))).commonDir);
 }
 
 /** The worktree that contains this path; undefined in a bare repository or outside any. */

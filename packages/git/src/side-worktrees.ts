@@ -23,7 +23,7 @@ import { listSideWorktreePins, pinSideWorktree } from "./pins.ts";
 import { LINK_MODE } from "./private-index.ts";
 import { deleteWorktree } from "./remove-worktree.ts";
 import { replaceIndex } from "./replace-index.ts";
-import type { Checkout, Repository } from "./repository.ts";
+import { type Checkout, type Repository, worktreesFolder } from "./repository.ts";
 import { captureLine, readCaptureOptions, writeSnapshotObject } from "./snapshot-object.ts";
 import { clearWorktreePath, removeEntryLocks, withStaleFileCleanup } from "./stale-files.ts";
 import { openGitWorkspace, openWorktreeContext } from "./workspace.ts";
@@ -32,7 +32,6 @@ import {
   type WorktreeRecord,
   addWorktree,
   claimWorktree,
-  defaultWorktreePath,
   findWorktree,
   requireFree,
   resolvePath,
@@ -314,7 +313,7 @@ const KEY = /^[a-z0-9-]+$/;
 
 /** A run id contains no dot, so the worktree of another run can never have this path. */
 function sideWorktreeRoot(repository: Repository, { run, name, beside }: SideWorktreeName): string {
-  return join(`${beside ?? defaultWorktreePath(repository, run)}.side`, sideWorktreeKey(name));
+  return join(`${beside ?? join(worktreesFolder(repository), run)}.side`, sideWorktreeKey(name));
 }
 
 /** Finds the worktree of an owner. An agent may have deleted its link to git or replaced it with a repository. */

@@ -69,11 +69,14 @@ test("only the requested paths, of any bytes", async () => {
   repo.write("edited", "2\n");
   repo.write("dir/inner", "2\n");
   repo.write("dir/\u0001", "2\n");
+  repo.write("*", "2\n");
   const to = await session.snapshot();
   const diff = await session.guard(() =>
     session.workspaces.diff({ from: from.tree, to: to.tree, paths: ['"dir/\\001"', "edited"], format: "names" }),
   );
   expect(diff.files.map(({ path }) => path)).toEqual(['"dir/\\001"', "edited"]);
+  const star = { from: from.tree, to: to.tree, paths: ["*"], format: "names" } as const;
+  expect((await session.workspaces.diff(star)).files.map(({ path }) => path)).toEqual(["*"]);
   const none = await session.workspaces.diff({ from: from.tree, to: to.tree, paths: ["gone"], format: "patch" });
   expect(none).toEqual({ text: "", files: [] });
 });

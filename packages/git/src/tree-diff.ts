@@ -1,9 +1,10 @@
-// Differences between git trees, trees with replaced paths, and path scopes.
+// Differences between git trees, trees with replaced paths, and path scopes. A difference can be split into hunks that a user chooses singly:
+// git makes and applies the patches, on trees and a temporary index, so neither the worktree nor the user's index is touched.
 
 import { join } from "node:path";
-import type { GitPath } from "@holdfast/core/checkpoint";
 import type { ChangedFile } from "@holdfast/core/branch";
-import type { Diff, DiffParams } from "@holdfast/core/workspace";
+import type { GitPath } from "@holdfast/core/checkpoint";
+import type { Diff, DiffParams, FilePatch, PreviewSnapshot } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { parentOf } from "./capture-plan.ts";
@@ -12,18 +13,22 @@ import { findObject } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
 import { openScratch } from "./private-index.ts";
 import { type Repository, privateGit } from "./repository.ts";
+import { readCaptureOptions, writeSnapshotObject } from "./snapshot-object.ts";
 
 /** The difference of two trees as text and as a list. It runs without any configured driver, textconv or pager. */
 export async function diffSnapshots(repository: Repository, params: DiffParams): Promise<Diff> {
   const [from, whole] = await Promise.all([treeOf(repository, params.from), treeOf(repository, params.to)]);
-  const to = params.paths === undefined ? whole : await limitTo(params.paths);
+  const scope = params.paths === undefined ? null : parseScope(params.paths);
+  const paths = scope === null ? [] : plainPaths(scope);
+  const to = scope === null || paths.length > 0 ? whole : await limitTo(scope);
   const color = params.color === true ? "--color=always" : "--no-color";
+  const ends = ["--end-of-options", from, to, "--", ...paths];
   const [text, raw] = await Promise.all([
     repository.objects.output({
-      args: [...DIFF_TREE, FORMATS[params.format], color, "--end-of-options", from, to],
+      args: [...DIFF_TREE, FORMATS[params.format], color, ...ends],
       maxOutputBytes: MAX_TEXT_BYTES,
     }),
-    repository.objects.output({ args: [...DIFF_TREE, "--raw", "-z", "--no-abbrev", "--end-of-options", from, to] }),
+    repository.objects.output({ args: [...DIFF_TREE, "--raw", "-z", "--no-abbrev", ...ends] }),
   ]);
   return {
     text: text.toString("utf8"),
@@ -31,8 +36,7 @@ export async function diffSnapshots(repository: Repository, params: DiffParams):
   };
 
   // Git takes paths as arguments, and arguments cannot contain every byte. Therefore the scope is applied to the tree.
-  async function limitTo(paths: readonly string[]): Promise<string> {
-    const scope = parseScope(paths);
+  async function limitTo(scope: PathScope): Promise<string> {
     const changes = (await diffTrees(repository.objects, from, whole)).filter(({ path }) => inScope(path, scope));
     const edits = changes.map(({ path, to: entry }) => ({ path, entry }));
     await using scratch = await openScratch(repository.home);
@@ -40,9 +44,18 @@ export async function diffSnapshots(repository: Repository, params: DiffParams):
   }
 }
 
-/** Reads no driver, textconv or rename setting from the configuration. */
+/** The paths as arguments, if there are few and all are plain text. This needs no tree of their own, and writes nothing. */
+function plainPaths(scope: PathScope): readonly string[] {
+  const paths = [...scope];
+  return paths.length <= MAX_ARGUMENTS && paths.every((path) => PLAIN.test(path)) ? paths : [];
+}
+
+const MAX_ARGUMENTS = 20;
+const PLAIN = /^[ -~]{1,1000}$/;
+
+/** Reads no driver, textconv or rename setting from the configuration. Paths that follow are names, not patterns. */
 export const DIFF_TREE: readonly string[] =
-  "-c core.quotePath=false diff-tree -r --find-renames --no-ext-diff --no-textconv".split(" ");
+  "--literal-pathspecs -c core.quotePath=false diff-tree -r --find-renames --no-ext-diff --no-textconv".split(" ");
 
 /** The names of all files in a tree. */
 export async function listFiles(repository: Repository, tree: string): Promise<readonly GitPath[]> {
@@ -59,14 +72,21 @@ const FORMATS: Readonly<Record<DiffParams["format"], string>> = {
 const MAX_TEXT_BYTES = 256 * 1024 * 1024;
 
 async function treeOf(repository: Repository, name: string): Promise<string> {
-  const found = await findObject(repository.git, `${name}^{tree}`);
+  const isId = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(name);
+  const object = `${name}^{tree}`;
+  const found = isId
+    ? await recallTree(`${repository.objectDirectory} ${name}`, () => findObject(repository.objects, object))
+    : await findObject(repository.git, object);
   if (found !== null) return found;
   throw new HoldfastError({
     code: "TREE_MISSING",
     message: `${name} is not a tree or commit in this repository`,
-    hint: "Fetch refs/holdfast/* from where the snapshot was taken, or choose another checkpoint.",
+    hint: "If another machine took the snapshot, run `holdfast store fetch RUN`. Otherwise choose another checkpoint.",
   });
 }
+
+// A page asks for many files of the same two trees.
+const recallTree = createFacts<string | null>(32);
 
 /** Parses the output of DIFF_TREE with `--raw -z`. */
 export function parseFiles(raw: Buffer): readonly (Diff["files"][number] & Pick<ChangedFile, "digest">)[] {
@@ -187,4 +207,114 @@ export function inScope(path: RawPath, scope: PathScope): boolean {
   if (scope.size === 0) return false;
   for (let at = path; at !== ""; at = parentOf(at)) if (scope.has(at)) return true;
   return scope.has("");
+}
+
+/** Each setting of the user that could change the patch is set here. */
+const PATCH = [
+  ..."-c core.quotePath=false -c diff.suppressBlankEmpty=false diff-tree -r --patch --binary --full-index".split(" "),
+  ..."--no-renames --no-color --no-ext-diff --no-textconv --unified=3 --inter-hunk-context=0".split(" "),
+  ..."--src-prefix=a/ --dst-prefix=b/ --end-of-options".split(" "),
+];
+const MAX_BYTES = 256 * 1024 * 1024;
+
+/** In git's order. */
+export async function readPatches(
+  repository: Repository,
+  { from, to }: { readonly from: string; readonly to: string },
+): Promise<readonly FilePatch[]> {
+  const [changes, output] = await Promise.all([
+    diffTrees(repository.objects, from, to),
+    repository.objects.output({ args: [...PATCH, from, to], maxOutputBytes: MAX_BYTES }),
+  ]);
+  // Files may have any encoding. As Latin-1, each byte is one character and survives.
+  const sections = splitSections(output.toString("latin1"));
+  return changes.map((change) => {
+    const own = sections.splice(0, isOtherType(change) ? 2 : 1);
+    return { path: quotePath(change.path), ...partsOf(change, own) };
+  });
+}
+
+/** The snapshot `to`, with the files of tree `from` and these patches. It can be restored to; it is not pinned. */
+export async function applyPatches(
+  repository: Repository,
+  params: { readonly from: string; readonly to: PreviewSnapshot; readonly patches: readonly FilePatch[] },
+): Promise<PreviewSnapshot> {
+  const { from, to, patches } = params;
+  await using scratch = await openScratch(repository.home);
+  const git = privateGit(repository, scratch.folder, join(scratch.folder, "patch-index"));
+  await git.output({ args: ["-c", "core.splitIndex=false", "read-tree", from] });
+  const input = Buffer.from(patches.map(formatPatch).join(""), "latin1");
+  await git.output({ args: ["apply", "--cached", "--whitespace=nowarn", "--binary", "-p1", "-"], input });
+  const tree = await git.line({ args: ["-c", "core.splitIndex=false", "write-tree"] });
+  const capture = await readCaptureOptions(repository, to.snapshot);
+  const object = { tree, head: to.head, index: to.index, capture };
+  const snapshot = await writeSnapshotObject(repository, object, { message: "hunks\n\n", epochSeconds: 0 });
+  return { ...to, tree, snapshot };
+}
+
+/** The patch of one file, as git prints it. */
+interface Section {
+  /** From its `diff --git` line to its first hunk. */
+  readonly header: string;
+  readonly hunks: readonly string[];
+}
+
+/** Lines of a hunk are counted, because they may look like anything. */
+function splitSections(text: string): Section[] {
+  const sections: { header: string; hunks: string[] }[] = [];
+  let [removed, added] = [0, 0];
+  for (const line of text.split(/(?<=\n)/)) {
+    const isInHunk = removed + added > 0;
+    if (!isInHunk && line.startsWith("diff --git ")) sections.push({ header: "", hunks: [] });
+    const section = sections.at(-1);
+    if (section === undefined) continue;
+    if (!isInHunk && line.startsWith("@@ ")) {
+      const { old, now } = rangesOf(line);
+      [removed, added] = [old.count, now.count];
+      section.hunks.push(line);
+      continue;
+    }
+    if (section.hunks.length === 0) section.header += line;
+    else section.hunks.push(`${section.hunks.pop() ?? ""}${line}`);
+    if (isInHunk && /^[- ]/.test(line)) removed -= 1;
+    if (isInHunk && /^[+ ]/.test(line)) added -= 1;
+  }
+  return sections;
+}
+
+/** A new, deleted or binary file, and one with another mode or type, is a single part: half of it has no meaning. */
+function partsOf(change: TreeChange, sections: readonly Section[]): Section {
+  const [only, ...more] = sections;
+  const isWhole =
+    only === undefined || more.length > 0 || only.hunks.length === 0 || change.from?.mode !== change.to?.mode;
+  if (!isWhole) return only;
+  return { header: "", hunks: [sections.map(({ header, hunks }) => header + hunks.join("")).join("")] };
+}
+
+/** Git looks for a hunk at its new position, which depends on the hunks before it that are applied. */
+function formatPatch({ header, hunks }: FilePatch): string {
+  let shift = 0;
+  const placed = hunks.map((hunk) => {
+    if (header === "") return hunk;
+    const { old, now } = rangesOf(hunk);
+    // An empty range names the line before it.
+    const first = old.first + shift + (old.count === 0 ? 1 : 0) - (now.count === 0 ? 1 : 0);
+    shift += now.count - old.count;
+    return hunk.replace(/^@@ -(\S+) \+\S+ @@/, `@@ -$1 +${first},${now.count} @@`);
+  });
+  return header + placed.join("");
+}
+
+interface Range {
+  readonly first: number;
+  readonly count: number;
+}
+
+function rangesOf(line: string): { readonly old: Range; readonly now: Range } {
+  const [, a = "0", b = "1", c = "0", d = "1"] = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/.exec(line) ?? [];
+  return { old: { first: Number(a), count: Number(b) }, now: { first: Number(c), count: Number(d) } };
+}
+
+function isOtherType({ from, to }: TreeChange): boolean {
+  return from !== null && to !== null && from.mode.slice(0, 3) !== to.mode.slice(0, 3);
 }

@@ -9,8 +9,9 @@ import { HoldfastError, wrapMethodErrors, wrapSystemErrors } from "@holdfast/pla
 import { createGit } from "@holdfast/platform/git-command";
 import { createBranch, findOperation, listRefs, readBranchTip, readHead } from "./branch-refs.ts";
 import { readCommit, readUser } from "./commits.ts";
-import { applyPatches, readPatches } from "./hunks.ts";
-import { findUnreached, hasSnapshot, syncRepository } from "./objects.ts";
+import { createFilesRemote } from "./files-remote.ts";
+import { applyPatches, readPatches } from "./tree-diff.ts";
+import { findUnreached, hasSnapshot, hasTree, syncRepository } from "./objects.ts";
 import { relinkMovedWorktrees } from "./moved-worktree.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
 import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
@@ -89,7 +90,8 @@ function workspacesOf(repository: Repository, checkout: Checkout | undefined, ow
     removeRun: (params) => removeRun(repository, params),
     mainCheckout: (runRoot) => readMainCheckout(repository, runRoot, own),
     describeCheckout: async () => (checkout === undefined ? null : await describeCheckout(repository, checkout, own)),
-    has: (files) => hasSnapshot(repository, files),
+    has: (files, { treeIsWhole = false } = {}) =>
+      treeIsWhole ? hasTree(repository, files) : hasSnapshot(repository, files),
     async pin(params) {
       const ref = await pinAgain(repository, params);
       await syncRepository(repository);
@@ -121,6 +123,8 @@ function workspacesOf(repository: Repository, checkout: Checkout | undefined, ow
     readPackedTexts: (params) => readPackedTexts(repository, params),
     unpackRun: (params) => unpackRun(repository, params),
     pinRun: (params) => pinRun(repository, params),
+    filesRemote: async (remote, store) =>
+      wrapMethodErrors(createFilesRemote(repository, remote, store), repository.commonDir),
     describeCommit: (name) => describeCommit(repository, name),
     diff: (params) => diffSnapshots(repository, params),
     patches: (params) => readPatches(repository, params),
@@ -185,9 +189,9 @@ async function readMainCheckout(
   const env = await disableFilters(repository);
   const [refs, status] = await Promise.all([
     listRefs(repository, "refs/heads/", "refs/tags/").catch(() => null),
-    git.result({ args: ["--no-optional-locks", ...STATUS], env }),
+    git.result({ args: ["--no-optional-locks", ...STATUS], env }).catch(() => null),
   ]);
-  if (refs === null || status.code !== 0) return null;
+  if (refs === null || status?.code !== 0) return null;
   const state = new Map([...refs].filter(([ref]) => !RUN_BRANCH.test(ref)));
   const records = splitRecords(status.stdout);
   const heads = records.flatMap((record) => /^# branch\.(?:oid|head) (.*)$/s.exec(record)?.[1] ?? []);

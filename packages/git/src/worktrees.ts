@@ -14,7 +14,7 @@ import { snapshotIdentity } from "./commits.ts";
 import { type LocatedWorktree, leadsTo, locateWorktree } from "./moved-worktree.ts";
 import { peelLoose, syncFileSystem, syncRepository } from "./objects.ts";
 import { hasRefFiles, readGitDirHead, toRawPath } from "./ref-files.ts";
-import { type Checkout, type Repository, disableFilters, worktreeGit } from "./repository.ts";
+import { type Checkout, type Repository, disableFilters, worktreeGit, worktreesFolder } from "./repository.ts";
 import {
   branchHead,
   clearWorktreePath,
@@ -237,7 +237,7 @@ interface Target {
 async function findTarget(repository: Repository, params: CreateWorkspace): Promise<Target> {
   if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
   const known = (await readEntries(repository)).find((entry) => entry.run === params.run && entry.folder !== null);
-  const path = resolve(params.path ?? known?.folder ?? defaultWorktreePath(repository, params.run));
+  const path = resolve(params.path ?? known?.folder ?? join(worktreesFolder(repository), params.run));
   const current = /^ref: refs\/heads\/(.*)\n$/.exec(known?.head ?? "")?.[1];
   const branch = params.branch ?? current ?? `holdfast/${params.run}`;
   await requireBranchName(repository, branch);
@@ -338,12 +338,6 @@ async function saveUnfinished(repository: Repository, record: WorktreeRecord): P
     at: new Date(0).toISOString(),
     maxUntrackedBytes: Number.MAX_SAFE_INTEGER,
   });
-}
-
-export function defaultWorktreePath(repository: Repository, run: string): string {
-  const main = repository.mainRoot;
-  if (main === null) return join(repository.commonDir, "trees", run);
-  return join(dirname(main), `${basename(main)}-worktrees`, run);
 }
 
 async function baseOf(repository: Repository, params: CreateWorkspace): Promise<string> {

@@ -37,6 +37,7 @@ export async function buildAdapters(
   // Loaded on demand: commands that only read the store need no agents.
   const { createAgentRegistry } = await import("@holdfast/agents/registry");
   const { DEFAULT_PRICES } = await import("@holdfast/agents/prices");
+  const { measureAdapters } = await import("./telemetry.ts");
   const registry = createAgentRegistry({
     clock: adapters.clock,
     directory: params.directory,
@@ -44,7 +45,7 @@ export async function buildAdapters(
     env: params.agentEnv,
   });
   const versions = new Map<string, string>();
-  return {
+  return measureAdapters({
     ...adapters,
     agent: (provider) => rememberVersion(registry.agent(provider), versions),
     agentIdleMs: params.agentIdleMs,
@@ -73,7 +74,7 @@ export async function buildAdapters(
         });
       }
     },
-  };
+  });
 }
 
 /** Keeps the version that a probe finds, for the checkpoints of this process's runs. */
@@ -226,6 +227,7 @@ function maskedStore(store: Store, hide: Hide): Store {
     releaseLease: (lease) => store.releaseLease(lease),
     getLease: (run) => store.getLease(run),
     listLeases: () => store.listLeases(),
+    now: () => store.now(),
     commit: (commit) => store.commit(commitOf(commit)),
     getCheckpoint: (ref) => store.getCheckpoint(ref),
     latest: (run) => store.latest(run),
@@ -248,6 +250,7 @@ function maskedStore(store: Store, hide: Hide): Store {
     importRun: ({ first, ...params }) => store.importRun({ ...params, first: first === null ? null : commitOf(first) }),
     stats: () => store.stats(),
     ...(store.makeRoom === undefined ? {} : { makeRoom: () => store.makeRoom?.() ?? Promise.resolve(0) }),
+    ...(store.changes === undefined ? {} : { changes: () => store.changes?.() ?? "" }),
     ...(store.withheld === undefined ? {} : { withheld: () => store.withheld?.() ?? [] }),
     getMeta: (key) => store.getMeta(key),
     setMeta: (key, value) => store.setMeta(key, value),

@@ -32,7 +32,7 @@ import {
   readMeasures,
 } from "./compare-measures.ts";
 import { isRequestUndone } from "@holdfast/core/run-statuses";
-import { pullRequestOf } from "./run-status.ts";
+import { openedRequest, pullRequestOf } from "./run-status.ts";
 
 export interface CompareWork {
   readonly store: Store;
@@ -229,7 +229,9 @@ async function readSide(store: Store, { handle, sequence: at, status }: Compared
   const planes = checkpoint?.planes;
   const { scores, metrics } = readMeasures(planes?.context.values ?? {});
   const sequence = checkpoint?.sequence ?? null;
-  const pull = pullRequestOf(planes?.context.values["pullRequest"]);
+  // A run that was restored has a pull request which its values do not mention. A named checkpoint has only what it mentions.
+  const saved = pullRequestOf(planes?.context.values["pullRequest"]);
+  const pull = saved ?? (at === null ? await openedRequest(store, handle.id) : null);
   const isUndone = pull !== null && (await isRequestUndone(store, handle.id, pull));
   return {
     run: {

@@ -1,4 +1,5 @@
 /** Gathers what `holdfast doctor` reports about this machine, repository and store. */
+import { isHalfRestored } from "@holdfast/core/status";
 import { type OpenParams, checkOpenParams, openHoldfast } from "./open.ts";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type DoctorReport, type Observations, diagnose } from "./diagnosis.ts";
@@ -69,8 +70,10 @@ async function observeStore(params: OpenParams): Promise<Opened> {
         usage,
         size: await holdfast.sizeReport(),
       },
-      unfinishedRestores: (await holdfast.listRuns()).flatMap((summary) =>
-        summary.unfinishedRestore === null ? [] : [{ run: summary.id, target: summary.unfinishedRestore }],
+      unfinishedRestores: (await holdfast.statuses()).flatMap(({ run: { id, unfinishedRestore }, status }) =>
+        unfinishedRestore !== null && isHalfRestored({ unfinishedRestore, status })
+          ? [{ run: id, target: unfinishedRestore }]
+          : [],
       ),
       halfRemoved: (await holdfast.halfRemovedRuns()).map(({ run }) => run),
       danglingRefs: danglingRefs.length,

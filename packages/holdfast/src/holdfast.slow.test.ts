@@ -480,8 +480,9 @@ describe("with a worktree", () => {
     const other = await run.fork({ sequence: 1, id: "other" });
     repo.git("worktree", "remove", "--force", (await other.workspace())?.root ?? "");
     const again = await holdfast.run("other");
-    for (const attempt of [again.save(), again.restore({ sequence: 1 })]) {
-      await expect(attempt).rejects.toMatchObject({ code: "WORKSPACE_MISSING", hint: /fork other@latest/ });
+    for (const attempt of [() => again.save(), () => again.restore({ sequence: 1 })]) {
+      const hint = expect.stringContaining("restore other@latest");
+      await expect(attempt()).rejects.toMatchObject({ code: "WORKSPACE_MISSING", hint });
     }
     const rescue = await again.fork({ sequence: 1, id: "rescue" });
     expect(readFileSync(join((await rescue.workspace())?.root ?? "", "a.txt"), "utf8")).toBe("one\n");
@@ -516,7 +517,10 @@ describe("with a worktree", () => {
     await (await holdfast.createRun({ id: "one", workspace: "here" })).save();
     expect((await holdfast.resolve("@1")).run).toBe("one");
     await (await holdfast.createRun({ id: "two", workspace: "here" })).save();
-    await expect(holdfast.resolve("@1")).rejects.toMatchObject({ code: "USAGE", hint: /one@1/ });
+    await expect(holdfast.resolve("@1")).rejects.toMatchObject({
+      code: "USAGE",
+      hint: expect.stringContaining("one@1"),
+    });
     expect((await holdfast.resolveRun()).id).toBe("two");
   });
 

@@ -82,6 +82,26 @@ test("the library refuses a limit on tokens below what a call of an agent that n
   expect(calls).toBe(1);
 });
 
+test("a resume that raised a limit can be repeated after the run is done; another limit is refused", async () => {
+  const repository = createTestRepository();
+  onTestFinished(() => repository.dispose());
+  repository.git("commit", "--quiet", "--allow-empty", "--message", "first");
+  const counting = createBenchAgent("counting", () => ({ usage: { inputTokens: 4, outputTokens: 0, microUsd: 1 } }));
+  const adapters = (given: Adapters): Adapters => ({ ...given, agent: () => counting });
+  await using holdfast = await openHoldfast({ cwd: repository.root, adapters });
+  const given = { workflow: threeCalls, work: { kind: "none" }, agent: "counting" } as const;
+  const { run } = await holdfast.start({ ...given, limit: { tokens: 5 } });
+  await holdfast.work.approve({ run, answer: "yes", by: "tester" });
+  expect((await holdfast.resume({ run, workflow: threeCalls })).outcome).toMatchObject({ for: "budget" });
+  const resume = { run, workflow: threeCalls, limit: { tokens: 500 } };
+  for (const time of ["first", "second"])
+    expect({ time, ...(await holdfast.resume(resume)).outcome }).toMatchObject({ time, kind: "done" });
+  await expect(holdfast.resume({ ...resume, limit: { tokens: 600 } })).rejects.toMatchObject({
+    code: "USAGE",
+    message: expect.stringContaining("is done, so --max-tokens would change nothing"),
+  });
+});
+
 test("a fork starts with the usage of its parent up to the fork, and each counts its own after that", async () => {
   const repository = createTestRepository();
   onTestFinished(() => repository.dispose());

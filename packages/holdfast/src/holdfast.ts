@@ -1,4 +1,5 @@
 /** The Holdfast class, the facade that the CLI and library users call, with its run creation and diff. */
+import { dirname } from "node:path";
 import {
   type CoreAdapters,
   type HalfRemovedRun,
@@ -22,11 +23,11 @@ import type { Graph } from "@holdfast/core/graph";
 import type { Json, JsonObject, JsonSafeObject } from "@holdfast/core/json";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import { checkArgument, checkOneOf, checkOptions } from "@holdfast/core/options";
-import { type RunRemoval, applyRunRemoval, planRunRemoval, readRunTombstone } from "@holdfast/core/remove-run";
+import { type RunRemoval, applyRunRemoval, planRunRemoval } from "@holdfast/core/remove-run";
 import type { RetentionPolicy } from "@holdfast/core/retention";
 import { RUN_ID, type Run, type RunSummary, type Work, isEnded, makeRunId, parseAddress } from "@holdfast/core/run";
 import { RunHandle, resolveCheckpoint, resolveRun, runById, runsHere } from "@holdfast/core/run-handle";
-import { type RunWithStatus, readStatuses } from "@holdfast/core/run-statuses";
+import { type RunWithStatus, readRunTombstone, readStatuses } from "@holdfast/core/run-statuses";
 import { type StateSchema, checkSchema } from "@holdfast/core/state-schema";
 import { isHeld } from "@holdfast/core/status";
 import type { RunQuery, Store, VerifyEvent } from "@holdfast/core/store";
@@ -36,15 +37,17 @@ import { type UndoPreview, type UndoReport, previewUndo, undoEffect } from "@hol
 import { type Repaired, repair, verifyRun } from "@holdfast/core/verify";
 import type { CurrentFiles, Diff, DiffParams, Workspace, Workspaces } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
+import { DEFAULT_WORKFLOW, isFinishing } from "@holdfast/workflows/built-in";
 import { type CompareWork, type Comparison, compareRuns } from "./compare-runs.ts";
 import { type FindTarget, type FoundRuns, findRuns } from "./find-run.ts";
 import type { GraphPicture } from "./graph-view.ts";
 import type { ImportExport } from "./interop/import-export.ts";
 import { type StartParams, checkStart } from "./plan-start.ts";
 import { type ResumeParams, checkResumeParams } from "./resume-request.ts";
+import type { RunFiles } from "./run-files.ts";
 import type { RunService } from "./run-service.ts";
-import { type RunDetails, isFinishing, readGraph, readStatus } from "./run-status.ts";
+import { continuerOf } from "./continuation.ts";
+import { type RunDetails, readGraph, readStatus } from "./run-status.ts";
 import type { RunReport } from "./start-run.ts";
 
 export interface RunOverview {
@@ -69,6 +72,8 @@ export class Holdfast implements AsyncDisposable {
   readonly work: RunService;
   /** Checkpoints of other tools: import, export, mirror. */
   readonly formats: ImportExport;
+  /** The files of runs on a git remote; null: no remote is configured. */
+  readonly files: RunFiles | null;
   readonly #cwd: string;
   readonly #adapters: CoreAdapters;
 
@@ -77,10 +82,12 @@ export class Holdfast implements AsyncDisposable {
     readonly adapters: CoreAdapters;
     readonly formats: ImportExport;
     readonly work: RunService;
+    readonly files: RunFiles | null;
   }) {
     const { cwd, adapters } = params;
     this.work = params.work;
     this.formats = params.formats;
+    this.files = params.files;
     this.store = adapters.store;
     this.workspaces = adapters.workspaces;
     this.#cwd = cwd;
@@ -139,7 +146,10 @@ export class Holdfast implements AsyncDisposable {
     const found = await this.runWithStatus(id);
     if (this.work.loops.workflows.includes(found.run.workflow) && !isHeld(found.status))
       await this.formats.repairLayouts(id);
-    return await readStatus(this.store, handle, found, this.#adapters.clock.now());
+    const unpushed = (await this.files?.unpushed(id)) ?? null;
+    const root = this.workspaces === null ? null : dirname(this.workspaces.commonDir);
+    const continues = continuerOf({ store: this.store.location, root, env: process.env }, found);
+    return { ...(await readStatus(this.store, handle, found, this.#adapters.clock.now())), unpushed, continues };
   }
 
   /** A run with its status; cheaper than `status`, which reads the journal. */
@@ -176,13 +186,18 @@ export class Holdfast implements AsyncDisposable {
   /** Runs that have not ended: running ones, then queued ones in their order, then the others; newest first. */
   async overview(): Promise<RunOverview> {
     const at = new Date(this.#adapters.clock.now()).toISOString();
-    const unfinished = async (): Promise<readonly RunSummary[]> =>
-      (await this.store.listRuns()).filter(({ state }) => !isEnded(state));
-    const runs = await readStatuses(this.#adapters, unfinished, isFinishing);
+    const runs = await this.unfinished();
     await this.formats.repairLayouts(null);
     const { max: limit, workflows } = this.work.loops;
     const used = runs.filter(({ run, status }) => workflows.includes(run.workflow) && status.kind === "running").length;
     return { at, runs: runs.toSorted((a, b) => rank(a) - rank(b)), slots: { limit, used } };
+  }
+
+  /** Runs that have not ended, newest first. */
+  async unfinished(): Promise<readonly RunWithStatus[]> {
+    const read = async (): Promise<readonly RunSummary[]> =>
+      (await this.store.listRuns()).filter(({ state }) => !isEnded(state));
+    return await readStatuses(this.#adapters, read, isFinishing);
   }
 
   /** `RUN`, `RUN@7`, `RUN@latest`, `RUN@tag`; `@7` and `@tag` mean the run of this worktree, else the newest run. */
@@ -325,22 +340,24 @@ export class Holdfast implements AsyncDisposable {
 
   /**
    * Removes a run with its worktrees, branch, refs, checkpoints, logs and files for other tools. NEEDS_DECISION if work would be lost,
-   * unless forced, or if another run was forked from it. CONFLICT if it has work that the plan does not name.
+   * unless forced, or if another run was forked from it. CONFLICT if it has work that the plan does not name. Its files are also removed
+   * from the remote of `filesRemote`; `filesStay` says why they are not.
    */
   async removeRun(
     removal: RunRemoval,
     options: { readonly by: string; readonly force?: boolean },
-  ): Promise<{ readonly freedBytes: number }> {
+  ): Promise<{ readonly freedBytes: number; readonly filesStay: string | null }> {
     checkArgument("removeRun", "its plan", removal, "object");
     checkOptions("removeRun", options, { by: "text", force: "flag" });
     checkArgument("removeRun", "the reasons of its plan", removal.reasons, "list");
     const { forge } = await this.work.adapters();
-    return await applyRunRemoval(this.#adapters, removal, {
+    const { freedBytes } = await applyRunRemoval(this.#adapters, removal, {
       by: options.by,
       force: options.force === true,
       forge,
       removeFiles: (run) => this.formats.removeLayoutFiles(run),
     });
+    return { freedBytes, filesStay: (await this.files?.remove(removal.run)) ?? null };
   }
 
   /** Runs at most once a day, according to the store's own record; null if it was not due. */

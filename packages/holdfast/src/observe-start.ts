@@ -72,6 +72,7 @@ export async function observeStart(
     readonly work: Work;
     readonly forgeUse: StartFacts["forgeUse"];
     readonly isForgeDeclined: boolean;
+    readonly forWorkers: boolean;
     readonly again: boolean;
     readonly needsFiles: boolean;
     readonly roles: StartFacts["roles"];
@@ -80,7 +81,7 @@ export async function observeStart(
     readonly isAnnounced: (run: string) => boolean;
   },
 ): Promise<{ readonly facts: StartFacts; readonly issue: IssueSnapshot | null; readonly place: RunPlace | null }> {
-  const { run, work, forgeUse, isForgeDeclined, again, needsFiles, roles } = request;
+  const { run, work, forgeUse, isForgeDeclined, forWorkers, again, needsFiles, roles } = request;
   const { forge } = adapters;
   const asked = shared.forgeError === null ? await askIssue(adapters, work) : { issue: null, error: null };
   const { issue, error } = asked;
@@ -91,6 +92,7 @@ export async function observeStart(
     work,
     forgeUse,
     isForgeDeclined,
+    forWorkers,
     again,
     needsFiles,
     repository:

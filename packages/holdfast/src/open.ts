@@ -3,7 +3,7 @@ import { join, resolve as resolvePath } from "node:path";
 import type { Adapters, CoreAdapters } from "@holdfast/core/adapters";
 import type { AgentArgs } from "@holdfast/core/agent";
 import { NO_LOGS } from "@holdfast/core/agent-log";
-import { createAgentLogFiles } from "@holdfast/core/agent-log-files";
+import { createAgentLogFiles } from "@holdfast/core/agent-log";
 import { namedInEnvironment } from "@holdfast/core/agent-environment";
 import type { PriceTable } from "@holdfast/core/budget";
 import { ALL_CHECKPOINTS, type CheckpointSwitches } from "@holdfast/core/checkpoint";
@@ -12,16 +12,18 @@ import { type ErrorPolicy, defaultErrorPolicy } from "@holdfast/core/error-polic
 import { learnLater } from "@holdfast/core/known-secrets";
 import { createMasking } from "@holdfast/core/mask";
 import { type OptionKind, checkOptions } from "@holdfast/core/options";
-import { hideRemoved, listHalfRemoved } from "@holdfast/core/remove-run";
+import { hideRemoved, listHalfRemoved } from "@holdfast/core/run-statuses";
 import { type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
+import type { Store } from "@holdfast/core/store";
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { ownerLiveness } from "@holdfast/core/store-sql/leases";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
-import { systemClock } from "@holdfast/platform/clock";
+import { type Clock, systemClock } from "@holdfast/platform/clock";
 import { usageError } from "@holdfast/platform/error";
 import { isSuspended, randomName } from "@holdfast/platform/identity";
 import { freeBytes } from "@holdfast/platform/subprocess";
+import { isStoreUrl } from "@holdfast/postgres/store-url";
 import { DEFAULT_SLOTS, OWN_FILES, type SlotSettings } from "@holdfast/workflows/built-in";
 import { DEFAULT_LAYOUT, type LayoutSettings } from "@holdfast/workflows/plugin";
 import { namedActor, withActor } from "./actor.ts";
@@ -29,7 +31,8 @@ import { maskAdapters } from "./adapters.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { Holdfast } from "./holdfast.ts";
 import { ImportExport } from "./interop/import-export.ts";
-import { openOwnStore, repositoryOrNull, storeDirectory } from "./open-store.ts";
+import { openOwnStore, pretendedDirectory, repositoryOrNull, storePlace } from "./open-store.ts";
+import { RunFiles } from "./run-files.ts";
 import { RunService } from "./run-service.ts";
 
 /** Opens the store of this repository (or the given one) and the repository's workspaces, if there is a repository. */
@@ -38,25 +41,38 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
   const cwd = resolvePath(params.cwd ?? ".");
   const workspaces = await repositoryOrNull(openGitWorkspaces(cwd, OWN_FILES, { readOnly: params.readOnly ?? false }));
   try {
-    const directory = storeDirectory(params, workspaces);
-    const owns = workspaces !== null && directory === join(workspaces.commonDir, "holdfast");
-    const opened =
-      params.pretend === true
-        ? openMemoryStore({ clock: systemClock })
-        : await openOwnStore(
-            directory,
-            { create: params.create ?? true, readOnly: params.readOnly ?? false },
-            owns ? workspaces : null,
-          );
-    const store = withActor(hideRemoved(opened), namedActor(process.env));
+    const place = storePlace(params, workspaces);
+    const owns = workspaces !== null && place === join(workspaces.commonDir, "holdfast");
+    const {
+      store: opened,
+      directory,
+      shared,
+    } = params.pretend === true
+      ? { store: openMemoryStore({ clock: systemClock }), directory: pretendedDirectory(place), shared: false }
+      : await openOwnStore(
+          place,
+          { create: params.create ?? true, readOnly: params.readOnly ?? false },
+          owns ? workspaces : null,
+        );
+    const isWritten = params.readOnly !== true && params.pretend !== true;
+    const files =
+      params.filesRemote === undefined || workspaces === null || params.pretend === true
+        ? null
+        : new RunFiles({
+            remote: await workspaces.filesRemote(params.filesRemote, opened.id),
+            isShared: isStoreUrl(place),
+          });
+    const sending = files !== null && isWritten ? files.sendWithSaves(opened) : opened;
+    const store = withActor(hideRemoved(sending), namedActor(process.env));
+    const clock = isStoreUrl(place) && params.pretend !== true ? await clockOf(opened) : systemClock;
     const root = params.worktrees;
     const adapters: CoreAdapters = {
       store,
       halfRemoved: () => listHalfRemoved(opened),
       storeDirectory: params.pretend === true ? null : directory,
       logs: params.pretend === true ? NO_LOGS : createAgentLogFiles(join(directory, "logs")),
-      workspaces,
-      clock: systemClock,
+      workspaces: workspaces !== null && files !== null && isWritten ? files.fetchMissing(workspaces) : workspaces,
+      clock,
       random: randomName,
       retention: params.retention ?? storeRetention,
       maxUntrackedBytes: params.maxUntrackedBytes,
@@ -64,7 +80,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       ownsRefs: owns,
       freeBytes,
       ...(params.maxStoreBytes === undefined ? {} : { maxStoreBytes: params.maxStoreBytes }),
-      liveness: (owner) => ownerLiveness(owner, params.pretend === true ? null : directory),
+      liveness: (owner) => ownerLiveness(owner, { directory: params.pretend === true ? null : directory, shared }),
       suspended: isSuspended,
       leaseWaitMs: params.leaseWaitMs ?? 0,
       worktreePath: root === undefined ? undefined : (run) => join(root, run),
@@ -72,7 +88,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
         // Loaded on demand: only the restore of a conversation needs it, and it loads all agents.
         const { createAgentRegistry } = await import("@holdfast/agents/registry");
         try {
-          return createAgentRegistry({ clock: systemClock, directory: cwd }).agent(agent);
+          return createAgentRegistry({ clock, directory: cwd }).agent(agent);
         } catch {
           return null;
         }
@@ -114,11 +130,17 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
     };
     const masked = (given: Adapters): Adapters => maskAdapters(decorate?.(given) ?? given, masking);
     const work = new RunService(adapters, { directory: cwd, announces: directory, forge, decorate: masked, ...kept });
-    return new Holdfast({ cwd, adapters, formats, work });
+    return new Holdfast({ cwd, adapters, formats, work, files });
   } catch (error) {
     await workspaces?.close();
     throw error;
   }
+}
+
+/** Machines that share a store compare times that others wrote, such as the end of a wait. So all of them use the clock of the store. */
+async function clockOf(store: Store): Promise<Clock> {
+  const ahead = systemClock.now() - (await store.now());
+  return { now: () => systemClock.now() - ahead };
 }
 
 const AGENT_IDLE_MS = 30 * 60_000;
@@ -138,7 +160,7 @@ export function checkOpenParams(call: string, params: OpenParams): void {
 export interface OpenParams {
   /** Default: the current directory. */
   readonly cwd?: string;
-  /** A directory for the store; default HOLDFAST_STORE, else `<git common dir>/holdfast`. */
+  /** A directory, or the postgres:// URL of a database; default HOLDFAST_STORE, else `<git common dir>/holdfast`. */
   readonly store?: string;
   /** If there is no store yet: true (default) creates it, false throws STORE_ABSENT. */
   readonly create?: boolean;
@@ -172,6 +194,11 @@ export interface OpenParams {
    * Secrets that they assign to variables are masked. Default: none.
    */
   readonly copy?: readonly string[];
+  /**
+   * The name or URL of a git remote that gets the files of runs, so that another machine with the same store can continue them. Files that
+   * are missing here are fetched from it. Default: none.
+   */
+  readonly filesRemote?: string;
   /** How long a write waits for a run that another live process holds. Default 0: LEASE_HELD at once. */
   readonly leaseWaitMs?: number;
   /** Directory under which forks and runs get their worktrees. */
@@ -229,6 +256,7 @@ const OPEN_OPTIONS = {
   mainCheckout: ["ask", "report"],
   setup: "texts",
   copy: "texts",
+  filesRemote: "text",
   leaseWaitMs: "amount",
   worktrees: "path",
   forge: "object",

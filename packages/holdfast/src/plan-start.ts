@@ -2,10 +2,10 @@
  * Plans the start of a run: workflow, id, base branch, worktree and options. Nothing is created before the plan is
  * applied.
  */
-import { readRunTombstone } from "@holdfast/core/remove-run";
-import { basename, dirname, join, resolve } from "node:path";
+import { readRunTombstone } from "@holdfast/core/run-statuses";
+import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type Adapters, findAnyWorktree } from "@holdfast/core/adapters";
+import { type Adapters, findAnyWorktree, newWorktreePath } from "@holdfast/core/adapters";
 import { splitAgent } from "@holdfast/core/agent";
 import { EXECUTION_MODES, type ExecutionConfig, type InputsPlane, type IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { SlotRequest } from "@holdfast/core/hold-lease";
@@ -92,6 +92,8 @@ export interface PlanOptions {
   readonly dryRun?: boolean;
   /** The caller waits for disk space. */
   readonly wait?: boolean;
+  /** The run is submitted: a worker executes it. */
+  readonly forWorkers?: boolean;
   /** The work was done before, so its issue may be closed: a rerun. */
   readonly isRepeated?: boolean;
   /** Facts of an earlier plan of the same request, which then are not gathered again. */
@@ -142,6 +144,7 @@ export async function planStart(
     work,
     forgeUse: forgeUse(workflow.shape.name),
     isForgeDeclined: options.isForgeDeclined ?? false,
+    forWorkers: options.forWorkers ?? false,
     again: again || options.isRepeated === true,
     needsFiles: adapters.workspaces === null && isBuiltIn(workflow.shape.name),
     roles: request.roles,
@@ -173,19 +176,21 @@ async function planId(adapters: Adapters, request: StartRequest): Promise<BeginP
   const id = request.id ?? naming?.id ?? null;
   const nameOf = namesOf(request);
   // A chosen id names one run, so the others need not be read, unless `again` needs an id that is not taken.
-  const named = id === null || again ? null : await findUsable(adapters, id);
+  const named = id === null || again ? null : await findNamed(adapters, id);
   const newName = nameOf ?? (() => makeRunId({ work, random: adapters.random() }));
-  const runs = named === null ? await adapters.store.listRuns() : named === undefined ? [] : [named];
+  const runs = named === null ? await adapters.store.listRuns() : typeof named === "string" ? [] : [named];
   const plan = planBegin(runs, { workflow: shape.name, work, again, id, nameOf: newName });
   if (plan.kind !== "begin") return plan;
   // The ids of removed runs are not used again: their receipts and refs at a remote name them.
   let free = plan.id;
+  if (named === "absent" && free === id) return { kind: "begin", id: free };
   for (let count = 2; (await readRunTombstone(adapters.store, free)) !== undefined; count += 1) free = newName(count);
   return { kind: "begin", id: free };
 }
 
-async function findUsable({ store }: Adapters, id: string): Promise<RunSummary | undefined> {
-  return (await readRunTombstone(store, id)) === undefined ? await store.getRun(id) : undefined;
+async function findNamed({ store }: Adapters, id: string): Promise<RunSummary | "absent" | "removed"> {
+  const [tombstone, run] = await Promise.all([readRunTombstone(store, id), store.getRun(id)]);
+  return tombstone === undefined ? (run ?? "absent") : "removed";
 }
 
 /**
@@ -268,18 +273,6 @@ async function findPlace(adapters: Adapters, id: string, branch = `holdfast/${id
     worktree: own?.exists === true ? own.path : newWorktreePath(adapters, trees, id),
     trees,
   };
-}
-
-/** Where the worktree of a run is created: where the settings say, else beside the main worktree. "" without a repository. */
-export function newWorktreePath(
-  { workspaces, worktreePath }: Pick<Adapters, "workspaces" | "worktreePath">,
-  [main]: readonly { readonly path: string }[],
-  run: string,
-): string {
-  if (worktreePath !== undefined) return worktreePath(run);
-  if (workspaces === null) return "";
-  if (main === undefined || workspaces.bare) return join(workspaces.commonDir, "trees", run);
-  return join(dirname(main.path), `${basename(main.path)}-worktrees`, run);
 }
 
 /** The caller's request to start a run. */

@@ -196,13 +196,15 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
     level: "error",
     code: "NEEDS_DECISION",
     noticeIn: "dry-run",
-    judge: ({ unnamedAgent }) =>
+    judge: ({ unnamedAgent, forWorkers }) =>
       unnamedAgent === null || unnamedAgent.ready.length > 0
         ? []
         : [
             {
               message: "No agent is configured, and none is ready on this machine",
-              hint: `${unnamedAgent.hint} Any other program works too: \`--agent command:PROGRAM\`. \`holdfast demo\` needs none.`,
+              hint: forWorkers
+                ? "Name the agent of your workers: `agent: claude` in holdfast.config.yaml, or `--agent claude`. It need not be on this machine."
+                : `${unnamedAgent.hint} Any other program works too: \`--agent command:PROGRAM\`. \`holdfast demo\` needs none.`,
             },
           ],
   },
@@ -224,6 +226,7 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
   },
   {
     check: "agent_missing",
+    ofMachine: true,
     mistake: "the agent is not installed",
     level: "error",
     code: "NEEDS_DECISION",
@@ -233,6 +236,7 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
   },
   {
     check: "agent_old",
+    ofMachine: true,
     mistake: "the agent is too old",
     level: "error",
     code: "NEEDS_DECISION",
@@ -241,6 +245,7 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
   },
   {
     check: "agent_login",
+    ofMachine: true,
     mistake: "the agent is not logged in, or does not answer",
     level: "error",
     code: "NEEDS_DECISION",
@@ -255,6 +260,7 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
   },
   {
     check: "agent_command",
+    ofMachine: true,
     mistake: "the program of a command agent does not exist or is not executable",
     level: "error",
     code: "NEEDS_DECISION",
@@ -263,6 +269,7 @@ export const PREFLIGHT_ERRORS: readonly PreflightRow[] = [
   },
   {
     check: "command",
+    ofMachine: true,
     mistake: "the program of a gate or a check does not exist or is not executable",
     level: "error",
     code: "NEEDS_DECISION",

@@ -24,6 +24,8 @@ export interface StartFacts {
   readonly repository: RepositoryFacts | null;
   /** The workflow edits files, so it needs a repository. */
   readonly needsFiles: boolean;
+  /** A worker executes the run, perhaps on another machine, so what it starts need not be on this one. */
+  readonly forWorkers: boolean;
   /** The user chose to work without a forge. */
   readonly isForgeDeclined: boolean;
   /** null: there is none. */
@@ -125,6 +127,8 @@ export interface PreflightRow {
   readonly code: ErrorCode | null;
   /** What else makes an error a notice: a dry run calls no agent, and --wait waits for space. */
   readonly noticeIn?: "dry-run" | "wait";
+  /** About a program of this machine. A worker checks its own. */
+  readonly ofMachine?: true;
   readonly judge: (facts: StartFacts) => readonly Said[];
 }
 

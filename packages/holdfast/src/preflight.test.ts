@@ -20,6 +20,7 @@ const fine: StartFacts = {
   },
   needsFiles: false,
   isForgeDeclined: false,
+  forWorkers: false,
   forge: { name: "github", location: "https://github.com/octo/app" },
   forgeError: null,
   issue: "open",
@@ -170,6 +171,16 @@ describe("preflight", () => {
     expect(readOnly).toBe("Mount it for writing, or clone the repository to another disk.");
     expect(hintOf("/shop/.git", "permission denied")).toBe("Look at its owner and permissions: `ls -ld /shop/.git`.");
     expect(hintOf("/trees", "permission denied")).toContain("`workspace.worktrees` in holdfast.config.yaml");
+  });
+
+  test("a run for workers needs no program on this machine, but the name of its agent", () => {
+    const agents = fine.agents.map((each) => ({ ...each, probe: missing, version: null }));
+    const gate = { role: "The gate", line: "pytest", program: "pytest", problem: "missing", here: null } as const;
+    const commands = [{ ...gate, where: "system", isAgent: false } as const];
+    expect(checksOf({ agents, commands })).toEqual(["error agent_missing", "error command"]);
+    expect(checksOf({ agents, commands, forWorkers: true })).toEqual([]);
+    const [unnamed] = judgeStart({ ...fine, unnamedAgent: { ready: [], hint: "Install one." }, forWorkers: true });
+    expect(unnamed).toMatchObject({ check: "no_agent", hint: expect.stringContaining("`--agent claude`") as string });
   });
 
   test("a dry run needs no agent, and --wait waits for space", () => {

@@ -4,7 +4,7 @@
  */
 import { basename, dirname } from "node:path";
 import { splitAgent } from "@holdfast/core/agent";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeList } from "@holdfast/platform/error";
 import { cloudFolder } from "@holdfast/platform/file-system";
 import { PREFLIGHT_ERRORS } from "./preflight-errors.ts";
 import {
@@ -99,12 +99,12 @@ const NOTICES: readonly PreflightRow[] = [
     judge: ({ repository }) => {
       const changed = repository?.checkout?.changed ?? [];
       if (changed.length === 0 || repository === null) return [];
-      const names = changed.slice(0, 3).join(", ") + (changed.length > 3 ? ", …" : "");
       const count =
         changed.length === 1
           ? "1 file with uncommitted changes is"
           : `${changed.length} files with uncommitted changes are`;
       const push = repository.base.kind === "found" && repository.remote !== null ? "Commit and push" : "Commit";
+      const names = describeList(changed, 3);
       return [{ message: `${count} not part of the run: ${names}`, hint: `${push} them first if the run needs them.` }];
     },
   },
@@ -172,6 +172,7 @@ const NOTICES: readonly PreflightRow[] = [
   },
   {
     check: "fallback_agent",
+    ofMachine: true,
     mistake: "an agent of errors.fallback is not ready",
     level: "notice",
     code: null,
@@ -184,6 +185,7 @@ const NOTICES: readonly PreflightRow[] = [
   },
   {
     check: "agent_version",
+    ofMachine: true,
     mistake: "the version of the agent cannot be read",
     level: "notice",
     code: null,
@@ -223,7 +225,7 @@ export function judgeStart(
 ): readonly PreflightFinding[] {
   const isMild = (row: PreflightRow): boolean =>
     (row.noticeIn === "dry-run" && how.dryRun === true) || (row.noticeIn === "wait" && how.wait === true);
-  const found = PREFLIGHT.flatMap((row) =>
+  const found = PREFLIGHT.filter((row) => !(facts.forWorkers && row.ofMachine === true)).flatMap((row) =>
     row.judge(facts).map(({ message, hint, code }): PreflightFinding => {
       const level = isMild(row) ? "notice" : row.level;
       return { check: row.check, level, code: level === "error" ? (code ?? row.code) : null, message, hint };

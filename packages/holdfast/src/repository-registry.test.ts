@@ -77,3 +77,16 @@ test("repositories of one name get as much of their id as tells them apart", () 
   expect(new Set(keys).size).toBe(keys.length);
   for (const key of keys) expect(key).toMatch(/^[A-Za-z0-9._-]+(?:~[A-Za-z0-9]+)?$/);
 });
+
+test("a shared store whose URL was spelled in two ways is listed once, as it was used last", async () => {
+  const { directory, env } = scene();
+  const add = (store: string, root: string, now: number): Promise<void> =>
+    registerRepository(env, { id: "id-team", store, root: async () => join(directory, root) }, now);
+  await add("postgres://ann@localhost/team", "shop", NOW + 1000);
+  await add("postgres://bob@127.0.0.1/team", "shop", NOW);
+  await add("postgres://bob@127.0.0.1/team?schema=x", "api", NOW);
+  expect(listRepositories(env, NOW).map(({ key, store }) => [key, store])).toEqual([
+    ["api", "postgres://bob@127.0.0.1/team?schema=x"],
+    ["shop", "postgres://ann@localhost/team"],
+  ]);
+});

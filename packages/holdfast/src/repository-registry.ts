@@ -7,6 +7,7 @@ import { basename, dirname, isAbsolute, join } from "node:path";
 import { asRecord, sha256 } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { makeDurableDirectory, readRegularFile, writeDurable, xdgHome } from "@holdfast/platform/files";
+import { isStoreUrl } from "@holdfast/postgres/store-url";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 type Document = Readonly<Record<string, unknown>>;
@@ -15,7 +16,7 @@ type Document = Readonly<Record<string, unknown>>;
 export interface RegisteredRepository {
   /** Id of the store. A copied repository has the same one. */
   readonly id: string;
-  /** Directory of the store. */
+  /** Directory of the store, or its URL without the password. */
   readonly store: string;
   /** Root of the main worktree; without a repository the directory of the store. */
   readonly root: string;
@@ -63,10 +64,19 @@ function folderOf(env: Env): string {
 export function listRepositories(env: Env, now: number): readonly NamedRepository[] {
   const found: RegisteredRepository[] = [];
   for (const [path, one] of readRecords(folderOf(env))) {
-    if (existsSync(one.store)) found.push(one);
-    else if (now - Date.parse(one.usedAt) > FORGET_MS) rmSync(path, { force: true });
+    const isOld = now - Date.parse(one.usedAt) > FORGET_MS;
+    if (isStoreUrl(one.store) ? !isOld : existsSync(one.store)) found.push(one);
+    else if (isOld) rmSync(path, { force: true });
   }
-  return nameRepositories(found);
+  return nameRepositories(newestOfEach(found));
+}
+
+/** The URL of one store can be spelled in several ways, with another host name or user. A copied directory is another store. */
+function newestOfEach(found: readonly RegisteredRepository[]): readonly RegisteredRepository[] {
+  const newest = new Map<string, RegisteredRepository>();
+  for (const one of found.toSorted((a, b) => Date.parse(a.usedAt) - Date.parse(b.usedAt)))
+    newest.set(isStoreUrl(one.store) ? `${one.id} ${one.root}` : one.store, one);
+  return [...newest.values()];
 }
 
 type Records = readonly (readonly [path: string, RegisteredRepository])[];
@@ -118,7 +128,12 @@ function compare(a: string, b: string): number {
 
 function parseRepository({ id, store, root, usedAt }: Document): readonly RegisteredRepository[] {
   if (typeof id !== "string" || typeof store !== "string" || typeof root !== "string") return [];
-  if (!isAbsolute(store) || !isAbsolute(root) || typeof usedAt !== "string" || Number.isNaN(Date.parse(usedAt)))
+  if (
+    !(isAbsolute(store) || isStoreUrl(store)) ||
+    !isAbsolute(root) ||
+    typeof usedAt !== "string" ||
+    Number.isNaN(Date.parse(usedAt))
+  )
     return [];
   return [{ id, store, root, usedAt }];
 }

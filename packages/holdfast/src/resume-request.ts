@@ -96,14 +96,19 @@ export interface ResumePreview extends ResumeCheck {
 export async function resumeRequest(adapters: Adapters, params: ResumeParams): Promise<ResumeRequest> {
   await refuseRemoved(adapters.store, params.run);
   const run = await adapters.store.getRun(params.run);
-  const saved = (await newestUsable(adapters.store, params.run)).checkpoint?.planes.config;
+  const planes = (await newestUsable(adapters.store, params.run)).checkpoint?.planes;
+  const saved = planes?.config;
   // Its options are not stored yet, and the workflow would report missing options that the user did not omit.
   if (run !== undefined && run.latest === null && params.workflow === undefined) throw runNotStarted(run.id);
   const { answers = {}, from, force = false, limit = {}, limits = {}, wakes } = params;
   const given = params.workflow;
   const plugin = given === undefined ? await pluginOf(run) : customPlugin(given);
   const change = await planLimits(adapters, { run: params.run, limits, from });
-  const budget = BUDGET_FLAGS.flatMap(([name, flag]) => (limit[name] === undefined ? [] : [flag]));
+  // A limit that the run has already is no change: the same command is repeated after a crash.
+  const current = planes?.position.budget.limit;
+  const budget = BUDGET_FLAGS.flatMap(([name, flag]) =>
+    limit[name] === undefined || limit[name] === current?.[name] ? [] : [flag],
+  );
   if (budget.length > 0 && change === null && from === undefined && run?.state.kind === "done")
     throw unusedLimits(run.id, budget);
   const now = saved === undefined || change === null ? saved : { ...saved, inputs: change.options };

@@ -8,7 +8,9 @@ import {
   type SignalResult,
   answerDecision,
   findRunFor,
+  raiseLimits,
   sendSignal,
+  unpauseRun,
 } from "@holdfast/core/control-run";
 import { acquireLease } from "@holdfast/core/hold-lease";
 import type { JsonObject } from "@holdfast/core/json";
@@ -16,6 +18,7 @@ import { priorityKey } from "@holdfast/core/lease";
 import { createMasking, maskValue } from "@holdfast/core/mask";
 import { describeHalfDone } from "@holdfast/core/observe";
 import { type SetupOutcome, isSetUp, setUpRestored } from "@holdfast/core/prepare-worktree";
+import type { Budget } from "@holdfast/core/position";
 import type { ProgressListener } from "@holdfast/core/progress";
 import type { ReplayReport } from "@holdfast/core/replay";
 import type { ResumeCheck } from "@holdfast/core/resume";
@@ -80,11 +83,16 @@ import {
   type ExecuteOptions,
   type RunReport,
   blockedReport,
+  createRun,
   earlierReport,
   planResumeRun,
+  reportUndone,
   resumeRun,
   startRun,
 } from "./start-run.ts";
+
+import { writeAttempt, writeSubmission } from "./worker/fleet-runs.ts";
+import type { Submission } from "./worker/plan-fleet.ts";
 
 /** Starts and resumes runs. It builds the adapters on first use. */
 export class RunService {
@@ -174,7 +182,7 @@ export class RunService {
   ): Promise<RunReport> {
     const { adapters } = this.#planned.get(plan) ?? { adapters: await this.adapters() };
     const { workflow, id: run } = plan;
-    if (plan.earlier !== null) return await earlierReport(adapters, plan.earlier);
+    if (plan.earlier !== null) return await reportUndone(adapters, await earlierReport(adapters, plan.earlier));
     watching.starting?.name(run);
     for (const text of plan.preflight.flatMap(noticeLines))
       emitNote({ clock: adapters.clock, run, listen: watching.listen }, text);
@@ -185,6 +193,30 @@ export class RunService {
     if (priority !== undefined) await this.setPriority(run, priority);
     const execution = { ...watching, run, workflow: workflow.shape.name };
     return await this.#execute(execution, (watched) => startRun(adapters, plan, watched));
+  }
+
+  /** Creates the planned run without executing it. `submission`: what the store says of it from before it is created. */
+  async submit(
+    plan: StartPlan,
+    { submission, starting }: { readonly submission: Submission } & Announced,
+  ): Promise<void> {
+    const { adapters } = this.#planned.get(plan) ?? { adapters: await this.adapters() };
+    starting?.name(plan.id);
+    await writeSubmission(adapters.store, plan.id, submission);
+    await this.setPriority(plan.id, submission.priority);
+    await createRun(adapters, plan);
+    starting?.remove();
+  }
+
+  /** Submits an unfinished run: it is no longer paused, and gets these limits. A process that executes it keeps it until it stops. */
+  async resubmit(run: string, submission: Submission, limit: Partial<Budget["limit"]>): Promise<void> {
+    const adapters = await this.adapters();
+    await this.withdrawSignal(run, "pause");
+    await unpauseRun({ adapters, run });
+    if (Object.keys(limit).length > 0) await raiseLimits({ adapters, run, limit });
+    await this.setPriority(run, submission.priority);
+    await writeSubmission(adapters.store, run, submission);
+    await writeAttempt(adapters.store, run, null);
   }
 
   /**
@@ -440,10 +472,12 @@ export class RunService {
       return await mirroredWork(mirrored, async (listen) => {
         const notify = (text: string): void => emitNote({ clock: this.#adapters.clock, run, listen }, text);
         const slot = slotRequest({ workflow, loops, loopSlot, signal, notify });
-        return await work({ signal, listen, sessionMs, slot });
+        return await reportUndone(this.#adapters, await work({ signal, listen, sessionMs, slot }));
       });
     } finally {
       starting?.remove();
+      const { flushMetrics } = await import("./telemetry.ts");
+      await flushMetrics();
     }
   }
 }

@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { Graph } from "@holdfast/core/graph";
+import type { EntryKind } from "@holdfast/core/journal";
 import type { JsonObject } from "@holdfast/core/json";
 import type { RunStatus } from "@holdfast/core/status";
 import { sampleGraph, sampleNode } from "@holdfast/test-support/core/graph-sample";
 import { sampleHolder, sampleRunning } from "@holdfast/test-support/sample-run";
 import { openHoldfast } from "./open.ts";
-import { EMPTY_SUMMARY, graphNow, graphTimes, isWrittenByHolder, reduceSummary } from "./run-status.ts";
+import { EMPTY_SUMMARY, graphNow, graphTimes, isWrittenByHolder, reduceSummary, workingOn } from "./run-status.ts";
 
 describe("run status", () => {
   const AT = "2026-11-15T12:00:00.000Z";
@@ -44,7 +45,55 @@ describe("run status", () => {
       scores: [{ iteration: 1, score: 60 }],
       step: null,
       last: { at: AT, text: "asks" },
+      best: null,
+      scored: 60,
+      end: null,
+      target: null,
+      restored: null,
     });
+  });
+
+  test("an ended run that was restored is at its target, and keeps its best score until it is continued", () => {
+    const checkpoint = (sequence: number, trigger: string, stage: string, iteration: number) =>
+      ({ kind: "checkpoint", body: { sequence, trigger, stage, iteration } }) as const;
+    const score = (value: number) => ({ kind: "stage.ended", body: { stage: "review", score: value } }) as const;
+    const fold = (entries: readonly { readonly kind: EntryKind; readonly body: JsonObject }[], from = EMPTY_SUMMARY) =>
+      entries.reduce((folded, entry) => reduceSummary(folded, { ...entry, at: AT }), from);
+    const done = fold([
+      score(74),
+      checkpoint(8, "stage", "impl", 2),
+      score(94),
+      checkpoint(14, "stage", "done", 2),
+      { kind: "stage.entered", body: { stage: "done", iteration: 2 } },
+      { kind: "run.ended", body: { outcome: "done" } },
+    ]);
+    const restored = fold(
+      [
+        checkpoint(15, "before_restore", "done", 2),
+        { kind: "restore.finished", body: { target: "issue-1@8" } },
+        checkpoint(16, "restore", "impl", 2),
+      ],
+      done,
+    );
+    expect(restored).toMatchObject({ stage: "impl", iteration: 2, restored: 8, best: { sequence: 14, score: 94 } });
+    const undone = [
+      { kind: "restore.finished", body: { target: "issue-1@15" } },
+      checkpoint(18, "restore", "done", 2),
+    ] as const;
+    expect(fold(undone, restored)).toMatchObject({ stage: "done", restored: null });
+    expect(fold([{ kind: "run.reopened", body: { reason: "again" } }], restored)).toMatchObject({ restored: null });
+  });
+
+  test("a long call counts as work until now, or until the last heartbeat of a process that died", () => {
+    const last = { epoch: 3, at: Date.parse(AT) };
+    const now = last.at + 300_000;
+    const holder = { ...sampleHolder, epoch: 3, heartbeatAt: new Date(last.at + 60_000).toISOString() };
+    const running = sampleRunning({ holder });
+    expect(workingOn({ last }, running, now)).toBe(300_000);
+    expect(workingOn({ last }, { ...running, suspended: true }, now)).toBe(60_000);
+    expect(workingOn({ last }, { kind: "crashed", certain: true, holder }, now)).toBe(60_000);
+    expect(workingOn({ last: { ...last, epoch: 2 } }, running, now)).toBe(0);
+    expect(workingOn({ last }, { kind: "done", at: AT }, now)).toBe(0);
   });
 
   test("bodies without optional fields are accepted", () => {

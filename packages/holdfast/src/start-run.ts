@@ -13,11 +13,13 @@ import type { RestoreStep } from "@holdfast/core/restore";
 import { type ResumeCheck, applyResumeCheck, checkResume } from "@holdfast/core/resume";
 import type { Answers, ResumePlan } from "@holdfast/core/resume-plan";
 import { type RunSummary, isEnded, isFailedOrAborted } from "@holdfast/core/run";
+import { newestUsable } from "@holdfast/core/store";
 import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { applyLimits } from "./change-limits.ts";
 import type { StartPlan } from "./plan-start.ts";
+import { findRequest } from "./run-status.ts";
 
 export interface ExecuteOptions {
   /** When aborted, the work stops at a safe point, everything is saved, and the outcome is "interrupted". */
@@ -41,6 +43,30 @@ export async function earlierReport(adapters: Adapters, run: RunSummary): Promis
   const outcome = await outcomeOfEnded(adapters, run);
   if (outcome === null) throw new TypeError(`run ${run.id} has not ended`);
   return { run: run.id, outcome, earlier: true };
+}
+
+/**
+ * The reason of a done run is that of its last stage, which a fork shares with its parent. Either may have undone the pull request since, so
+ * a report of it says so.
+ */
+export async function reportUndone({ store }: Pick<Adapters, "store">, report: RunReport): Promise<RunReport> {
+  const { run, outcome } = report;
+  if (outcome.kind !== "done") return report;
+  const { checkpoint } = await newestUsable(store, run);
+  const request = await findRequest(store, run, checkpoint?.planes);
+  if (request?.undone !== true) return report;
+  return { ...report, outcome: { kind: "done", reason: `Pull request #${request.number} was undone: ${request.url}` } };
+}
+
+/** Creates the planned run with its first checkpoint and executes nothing. Calling it again after a kill at any point completes the same run. */
+export async function createRun(adapters: Adapters, plan: StartPlan): Promise<void> {
+  const { id, work, workflow, config, inputs, limit, labels } = plan;
+  const begun = { adapters, workflow, work, inputs, config, labels, limit };
+  const { first: _, ...birth } = birthOf(begun);
+  const hasFiles = plan.place !== null && adapters.workspaces !== null;
+  // Held throughout: of two processes that create it at once, one creates the worktree and the other gets LEASE_HELD.
+  await using _lease = await acquireLease(adapters, id, undefined, birth);
+  await beginRun({ ...begun, id, workspace: hasFiles ? await createWorktree(adapters, plan) : undefined });
 }
 
 /** Calling it again with the same plan after a kill at any point continues the same run. */
@@ -75,7 +101,7 @@ export async function startRun(adapters: Adapters, plan: StartPlan, watching: Ex
       adapters,
       run: id,
       workflow,
-      lease,
+      ...(lease === undefined || found === undefined ? {} : { begun: { lease, run: found } }),
       signal: watching.signal,
       ...(watching.listen === undefined ? {} : { listen: watching.listen }),
       ...(watching.sessionMs === undefined ? {} : { sessionMs: watching.sessionMs }),

@@ -17,7 +17,20 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   formats: ["core", "platform"],
   workflows: ["core", "platform", "formats"],
   dashboard: ["core"],
-  holdfast: ["core", "platform", "git", "agents", "forges", "formats", "workflows", "dashboard"],
+  postgres: ["core", "platform"],
+  dispatch: ["core", "platform", "postgres"],
+  holdfast: [
+    "core",
+    "platform",
+    "git",
+    "agents",
+    "forges",
+    "formats",
+    "workflows",
+    "dashboard",
+    "postgres",
+    "dispatch",
+  ],
   testing: ["core", "platform", "formats"],
 };
 /** A text in the source, with any kind of quotes. */
@@ -62,6 +75,12 @@ test("no relative import leaves its package", () => {
   expect(offenders).toEqual([]);
 });
 
+test("a package has at most two levels of folders, and a file at most 600 lines", () => {
+  const deep = sources.filter(({ path }) => path.split("/").length > 3);
+  const long = product.filter(({ code }) => code.trimEnd().split("\n").length > 600);
+  expect([...deep, ...long].map((file) => `${file.package}/src/${file.path}`)).toEqual([]);
+});
+
 test("the page makes no HTML from text", () => {
   const page = product.filter((file) => file.package === "dashboard");
   expect(page.filter(({ code }) => /dangerouslySetInnerHTML|srcdoc/i.test(code)).map(({ path }) => path)).toEqual([]);
@@ -86,8 +105,9 @@ const MAY_NAME_WORKFLOWS: Readonly<Record<string, string>> = {
   "holdfast/src/interop/": "import and export of the other tools' files",
   "holdfast/src/index.ts": "the library's names for impl's checkpoint file",
   "holdfast/src/run-status.ts": "the progress of a loop in the status",
+  "holdfast/src/ui/team.ts": "the messages and conflicts of a team on the page",
   "holdfast/src/check-agents.ts": "the role of the agent in a preview",
-  "forges/src/github-pulls.ts": "a hint that names a config key",
+  "forges/src/github.ts": "a hint that names a config key",
   "testing/src/": "sample values of the contract suites",
 };
 
@@ -130,7 +150,7 @@ test.each(["open.ts", "cli/main.ts", "context/index.ts", "index.ts"])("%s loads 
 
 /** Files of core that decide and do nothing else; the linter has the same list. */
 const PURE =
-  /^(?:run|checkpoint|position|journal|lease|state|status|budget|effects|graph|graph-state|retention|error-policy|findings|resume-plan|rollback|transitions|options|recording|values|diff-json|audit-json)\.ts$/;
+  /^(?:run|checkpoint|position|journal|lease|state|status|budget|effects|graph|graph-state|retention|error-policy|findings|resume-plan|rollback|transitions|options|recording|values|diff-json|audit-json|side-worktree-steps)\.ts$/;
 
 test("decisions are pure", () => {
   const pure = product.filter((file) => file.package === "core" && PURE.test(file.path));

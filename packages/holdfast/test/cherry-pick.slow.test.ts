@@ -70,6 +70,7 @@ test("patterns match on both sides, so that a file that is missing there is remo
     "create src/deep/c.txt",
     "remove src/b.txt",
   ]);
+  await expect(scene.plan(":(literal)*")).rejects.toEqual(refusal("USAGE", "\\* is neither"));
   await expect(scene.plan("lib/*")).rejects.toEqual(refusal("USAGE", "No file on either side is like"));
   await expect(scene.plan("nowhere.txt")).rejects.toEqual(refusal("USAGE", "nowhere.txt is neither"));
 });

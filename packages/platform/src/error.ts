@@ -44,7 +44,6 @@ export const ERROR_CODES = [
   "NOT_RECORDED", // the run was started without a recording mode, so it cannot be replayed
   "REPLAY_DIVERGED", // the replay differs from the record; the message names the first difference
   "RUN_FAILED", // the run failed permanently; the message contains the reason
-  "AGENT_FAILED",
   "FORGE_FAILED", // the forge is unreachable or its response is incomplete
   "FORGE_DENIED", // the forge rejects our credentials or our permissions
   "FORGE_REFUSED", // the forge cannot do what the request asks: the pull request exists already, nothing to merge
@@ -99,6 +98,12 @@ export function describeValue(value: unknown): string {
 }
 
 const MAX_SHOWN = 80;
+
+/** The first items of a list in a message, and how many more there are. */
+export function describeList(items: readonly string[], most = 5): string {
+  const more = items.length > most ? ` and ${items.length - most} more` : "";
+  return `${items.slice(0, most).join(", ")}${more}`;
+}
 
 /** Returns a proxy whose methods reject only with HoldfastError. Every method of `inner` must be async. */
 export function wrapMethodErrors<T extends object>(inner: T, location: string): T {

@@ -26,8 +26,11 @@ export function createGit(location: GitLocation): Git {
       timeoutMs: TIMEOUT_MS,
     };
   };
-  const result = async (call: GitCall): Promise<ProcessResult> =>
-    runProcess({ ...spawnParams(call), input: call.input, maxOutputBytes: call.maxOutputBytes });
+  const result = async (call: GitCall): Promise<ProcessResult> => {
+    const done = await runProcess({ ...spawnParams(call), input: call.input, maxOutputBytes: call.maxOutputBytes });
+    if (done.kind !== "exited" && done.kind !== "overflowed") throw failure(call, done);
+    return done;
+  };
   const failure = (call: GitCall, done: ProcessResult): HoldfastError =>
     done.kind === "not_started" && location.cwd !== undefined && !existsSync(location.cwd)
       ? workspaceMissing(location.cwd, done.cause)
@@ -44,7 +47,6 @@ export function createGit(location: GitLocation): Git {
     },
     async find(call) {
       const done = await result(call);
-      if (done.kind !== "exited") throw failure(call, done);
       return done.code === 0 ? done.stdout.toString("utf8").trim() : null;
     },
     start: (call) => startProcess(spawnParams(call)),
@@ -56,9 +58,12 @@ export interface Git {
   output(call: GitCall): Promise<Buffer>;
   /** Like `output`, as text without the last newline. */
   line(call: GitCall): Promise<string>;
-  /** Like `line`; null when git exits with an error. Throws when git is killed, because that proves nothing. */
+  /** Like `line`; null when git exits with an error. */
   find(call: GitCall): Promise<string | null>;
-  /** For calls whose exit code is part of the result; does not throw when git fails. */
+  /**
+   * For calls whose exit code is part of the result. Throws only if git could not be started, was killed or took too long: that proves
+   * nothing about the repository.
+   */
   result(call: GitCall): Promise<ProcessResult>;
   start(call: GitCall): RunningProcess;
 }

@@ -50,6 +50,6 @@ export function keyNode(document: Document, path: readonly PropertyKey[]): Node 
 }
 
 /** Removes the position and the source excerpt from a library message, because our messages add their own. */
-function sentence(message: string): string {
+export function sentence(message: string): string {
   return (message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, "");
 }

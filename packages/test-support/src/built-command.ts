@@ -1,7 +1,7 @@
 // The built CLI for tests: bundles the current sources and runs the real entry point in a clean environment.
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { cp, mkdtemp, realpath, rm, symlink } from "node:fs/promises";
+import { cp, mkdtemp, readFile, readdir, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -42,6 +42,29 @@ export async function buildCommand(): Promise<BuiltCommand> {
     cp(join(source, "package.json"), join(directory, "package.json")),
     symlink(join(repository, "node_modules"), join(directory, "node_modules")),
   ]);
+  return commandIn(directory);
+}
+
+/** Another version of the command: its files with one text in place of another. Throws unless it is in as many files as expected. */
+export async function changedCommand(
+  command: BuiltCommand,
+  change: { readonly from: string; readonly to: string; readonly files: number },
+): Promise<BuiltCommand> {
+  const directory = await realpath(await mkdtemp(join(tmpdir(), "holdfast-cli-")));
+  await cp(command.directory, directory, { recursive: true, filter: (path) => !/\/work-\d+$/.test(path) });
+  const chunks = join(directory, "dist/cli");
+  let changed = 0;
+  for (const name of (await readdir(chunks)).filter((one) => one.endsWith(".cjs"))) {
+    const code = await readFile(join(chunks, name), "utf8");
+    if (!code.includes(change.from)) continue;
+    changed += 1;
+    await writeFile(join(chunks, name), code.replaceAll(change.from, change.to));
+  }
+  if (changed !== change.files) throw new Error(`${change.from} is in ${changed} files of the build`);
+  return commandIn(directory);
+}
+
+function commandIn(directory: string): BuiltCommand {
   const entry = join(directory, "bin/holdfast.cjs");
   const start: BuiltCommand["start"] = (args, options = {}) =>
     spawn(process.execPath, [...(options.node ?? []), entry, ...args], {

@@ -1,6 +1,7 @@
 // The built-in workflows by name. This is the only list of them; a workflow's code is loaded when a run needs it.
 
 import type { JsonObject } from "@holdfast/core/json";
+import type { RunSummary } from "@holdfast/core/run";
 import type { FormatName } from "@holdfast/formats/format";
 import type { AgentRole, LayoutSettings, WorkflowLayout, WorkflowPlugin } from "./plugin.ts";
 
@@ -27,7 +28,7 @@ const BUILT_IN = {
     filesTasks: true,
     forge: "optional",
     endsOnImport: { done: "done", fatal: "failed" },
-    load: async () => (await import("./impl/plugin.ts")).implPlugin,
+    load: async () => (await import("./impl/workflow.ts")).implPlugin,
   },
   crunch: {
     completing: ["stopped", "done", "fatal"],
@@ -35,7 +36,7 @@ const BUILT_IN = {
     filesTasks: true,
     forge: "required",
     endsOnImport: {},
-    load: async () => (await import("./crunch/plugin.ts")).crunchPlugin,
+    load: async () => (await import("./crunch/workflow.ts")).crunchPlugin,
   },
   ralph: {
     completing: ["publish", "done", "limit", "fatal"],
@@ -43,7 +44,7 @@ const BUILT_IN = {
     filesTasks: false,
     forge: "none",
     endsOnImport: { done: "done", fatal: "failed", limit: "failed" },
-    load: async () => (await import("./ralph/plugin.ts")).ralphPlugin,
+    load: async () => (await import("./ralph/workflow.ts")).ralphPlugin,
   },
 } as const satisfies Readonly<Record<string, BuiltIn>>;
 
@@ -84,6 +85,11 @@ export async function rolesOf(
 /** Stages in which only the end is left; none for a workflow that is not built in. */
 export function completingStages(name: string): readonly string[] {
   return isBuiltIn(name) ? BUILT_IN[name].completing : [];
+}
+
+/** Whether only the end of the run is left. */
+export function isFinishing({ workflow, latest }: Pick<RunSummary, "workflow" | "latest">): boolean {
+  return latest !== null && completingStages(workflow).includes(latest.stage);
 }
 
 /** null: the stage does not end an imported run. */

@@ -14,6 +14,8 @@ import type { Prompts } from "./prompts.ts";
 
 export interface WorkflowPlugin {
   readonly name: string;
+  /** That of its definition: workers execute runs of the same version. */
+  readonly version: number;
   readonly prompts: Prompts;
   /** Builds the workflow of a run. Throws USAGE for options that it does not have. */
   create(options: JsonObject, adapters: Adapters): CreatedWorkflow;

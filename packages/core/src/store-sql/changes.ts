@@ -1,3 +1,5 @@
+// What callers may write: runs, commits, tags, drops, quarantine, signals and facts. Each is one job of the write path (write.ts).
+
 import type { CheckpointSummary } from "../checkpoint.ts";
 import { EFFECT_KINDS } from "../effects.ts";
 import { type CheckpointHead, birthDigest, birthRecord, checkpointBodyText } from "../journal.ts";
@@ -9,9 +11,12 @@ import {
   type CapturedCommit,
   type LeaseClaim,
   captureCommit,
+  dropConflict,
   foldEffects,
   foldRunEntries,
   sameBirth,
+  sequenceConflict,
+  tagExists,
 } from "../store-commit.ts";
 import {
   type CommitBody,
@@ -20,10 +25,7 @@ import {
   type Tombstone,
   checkpointDropped,
   checkpointNotFound,
-  dropConflict,
   runExists,
-  sequenceConflict,
-  tagExists,
 } from "../store.ts";
 import { allIn } from "./driver.ts";
 import { findTombstones } from "./read.ts";
@@ -53,20 +55,18 @@ import {
   ownRow,
 } from "./write.ts";
 
-/* What callers may write: runs, commits, tags, drops, quarantine, signals and facts. Each is one job of the write path (write.ts). */
-
 /** In two steps, because a lease can be refused after the run was looked for and before it is made. */
 export function createRun(
   handle: Handle,
   born: Omit<Run, "createdAt">,
 ): {
   /** RUN_EXISTS; undefined: it is not there yet. */
-  plan(writing: Writing): Promise<Head | undefined>;
+  plan(writing: Writing): Head | undefined;
   make(writing: Writing): Promise<Head>;
 } {
   return {
-    async plan(writing) {
-      const found = await writing.findHead(born.id);
+    plan(writing) {
+      const found = writing.findHead(born.id);
       if (found !== undefined && !sameBirth(found.run, born)) throw runExists(born.id);
       return found;
     },
@@ -134,7 +134,7 @@ export const PUT_EFFECT = `INSERT INTO effects (${EFFECT_COLUMNS}) VALUES (?, ?,
 
 export function commit(handle: Handle, claim: LeaseClaim, captured: SqlCommit): Job<Committed> {
   return async (writing) => {
-    const head = await headUnder(handle, writing, claim);
+    const head = headUnder(handle, writing, claim);
     const { entries, checkpoint } = captured;
     const run = head.run.id;
     const moment = handle.now();
@@ -231,9 +231,9 @@ export function addTag(
 ): Job<void> {
   const { run, sequence, name, by } = params;
   return async (writing) => {
-    const head = await writing.head(run);
+    const head = writing.head(run);
     const others: Head[] = [];
-    for (const other of params.from) others.push(await writing.head(other));
+    for (const other of params.from) others.push(writing.head(other));
     const current = await taggedAs(writing, head, name);
     if (current !== sequence) {
       await findCheckpoint(writing, head, sequence);
@@ -257,7 +257,7 @@ export function removeTag(
   params: { readonly run: string; readonly name: string; readonly by: string | undefined },
 ): Job<void> {
   return async (writing) => {
-    const head = await writing.head(params.run);
+    const head = writing.head(params.run);
     if ((await taggedAs(writing, head, params.name)) !== undefined) untag(handle, writing, head, params);
   };
 }
@@ -296,7 +296,7 @@ export function drop(
 ): Job<readonly Tombstone[]> {
   return async (writing) => {
     const { tx } = writing;
-    const head = await writing.head(params.run);
+    const head = writing.head(params.run);
     const fresh = new Map<number, { readonly why: string; readonly entry: number }>();
     for (const { sequence, why } of params.drops) {
       const id = checkpointId(params.run, sequence);
@@ -352,7 +352,7 @@ export function quarantine(
 ): Job<void> {
   return async (writing) => {
     const { tx } = writing;
-    const head = await writing.head(params.run);
+    const head = writing.head(params.run);
     const fresh = new Set<number>();
     for (const sequence of params.sequences) {
       await findCheckpoint(writing, head, sequence);
@@ -378,7 +378,7 @@ export function quarantine(
 
 export function putSignal({ run, id, kind, ...body }: Signal): Job<void> {
   return async (writing) => {
-    const { number } = await writing.head(run);
+    const { number } = writing.head(run);
     const json = JSON.stringify(body);
     if (kind !== "checkpoint") writing.tx.run("DELETE FROM signals WHERE run = ? AND kind = ?", [number, kind]);
     writing.tx.run(
@@ -396,7 +396,7 @@ export function moveSignal(params: {
 }): Job<boolean> {
   const { run, id, from, to } = params;
   return async (writing) => {
-    const key = [(await writing.head(run)).number, id, from];
+    const key = [writing.head(run).number, id, from];
     const found = "WHERE run = ? AND id = ? AND state = ? RETURNING id";
     const moved =
       to === null

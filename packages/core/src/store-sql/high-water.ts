@@ -1,15 +1,13 @@
+// The high-water mark: how far each run had come, in a file outside the database. It is written after each commit and not synced, so it is
+// never ahead of the database; it is behind only by what a power cut or a kill between the two took. A database that is behind the mark was
+// cut, rolled back or replaced. A mark that cannot be written makes nothing less durable, so it is no reason to fail.
+//
+// Each run has two records of 64 bytes, on different pages, written in turn: a record that a power cut tore leaves the one before it.
+// Number 0 names the store.
+
 import { closeSync, constants, fstatSync, fsyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
 import { crc32 } from "node:zlib";
 import { readRegularFile } from "@holdfast/platform/files";
-
-/*
- * The high-water mark: how far each run had come, in a file outside the database. It is written after each commit and not synced, so it is never
- * ahead of the database; it is behind only by what a power cut or a kill between the two took. A database that is behind the mark was cut,
- * rolled back or replaced. A mark that cannot be written makes nothing less durable, so it is no reason to fail.
- *
- * Each run has two records of 64 bytes, on different pages, written in turn: a record that a power cut tore leaves the one before it.
- * Number 0 names the store.
- */
 
 export interface HeadRecord {
   /** The run's number in the database. */

@@ -1,9 +1,9 @@
+// What the tables say about a run, computed from its journal alone: verify compares the two, and an import writes the tables from it.
+
 import { type Effect, stepEffect } from "../effects.ts";
 import type { JournalEntry } from "../journal.ts";
 import type { Digest, Json } from "../json.ts";
 import { NEW_RUN, type RunFold, stepRun } from "../status.ts";
-
-/* What the tables say about a run, computed from its journal alone: verify compares the two, and an import writes the tables from it. */
 
 /** Everything that the tables say, computed again from the journal alone. */
 export interface Fold {

@@ -38,14 +38,22 @@ test("a lease is never taken from a stopped owner by time, and from a killed one
     await rejectsWith("LEASE_HELD", () => successor.takeLease({ run: "r", label: "successor" }));
   const [lease] = await (await open(directory)).listLeases();
   if (lease === undefined) throw new Error("there is no lease");
-  expect(ownerLiveness(lease.owner, directory, contained)).toBe("alive");
+  expect(ownerLiveness(lease.owner, { directory, shared: false }, contained)).toBe("alive");
   // Where the file is lost, only the pid is left, and another container does not see it.
-  expect(ownerLiveness(lease.owner, null, contained)).toBe("unknown");
+  expect(ownerLiveness(lease.owner, { directory: null, shared: false }, contained)).toBe("unknown");
+
+  // Two machines of one name, such as cloned ones, can share a database. A lock file shows which of them had the lease.
+  const twin = { ...lease.owner, boot: "00000000-0000-4000-8000-000000000000" };
+  const empty = scratchDirectory(onTestFinished);
+  expect(ownerLiveness(lease.owner, { directory: empty, shared: true }, twin)).toBe("unknown");
+  expect(ownerLiveness(lease.owner, { directory: empty, shared: false }, twin)).toBe("dead");
+  expect(ownerLiveness(lease.owner, { directory, shared: true }, twin)).toBe("alive");
 
   owner.kill("SIGKILL");
   await once(owner, "exit");
+  expect(ownerLiveness(lease.owner, { directory, shared: true }, twin)).toBe("dead");
   expect(readProcessLock(lockDirectory(directory), lease.owner.token)).toBe("free");
-  expect(ownerLiveness(lease.owner, directory, contained)).toBe("dead");
+  expect(ownerLiveness(lease.owner, { directory, shared: false }, contained)).toBe("dead");
   const taken = await successors[0]?.takeLease({ run: "r", label: "successor" });
   expect(taken?.epoch).toBe(lease.epoch + 1);
   // Its file has served: the successor has removed it.
@@ -78,7 +86,7 @@ test("a lost lock file does not free the lease of a live process, and gc removes
   await store.createRun({ id: "r", workflow: "sample", work: { kind: "none" } });
   const { owner } = await store.takeLease({ run: "r", label: "owner" });
   rmSync(locks, { recursive: true });
-  expect(ownerLiveness(owner, directory)).toBe("alive");
+  expect(ownerLiveness(owner, { directory, shared: false })).toBe("alive");
   await rejectsWith("LEASE_HELD", () => other.takeLease({ run: "r", label: "other", staleAfterMs: 0 }));
   await other.sweep();
   // The refused handle may hold a lock file, but no lease.

@@ -1,5 +1,7 @@
+// Leases: who may write a run, and who has one of the limited slots.
+
 import { join } from "node:path";
-import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
+import { type ProcessIdentity, isSameKernel, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
 import { readProcessLock } from "@holdfast/platform/process-lock";
 import { type JsonObject, deepFreeze } from "../json.ts";
 import {
@@ -19,8 +21,6 @@ import { ownerRecord, readLeases } from "./records.ts";
 import { FACT, getMeta } from "./schema.ts";
 import { canonicalJson } from "../values.ts";
 import { type Handle, type Head, type Job, type Writing, headUnder, holds, ownRow } from "./write.ts";
-
-/* Leases: who may write a run, and who has one of the limited slots. */
 
 /*
  * Which handles made here can still write. Threads of one process, and copies of this module in one thread, know nothing of each other's
@@ -47,25 +47,30 @@ export function lockDirectory(directory: string): string {
 
 /**
  * Whether the owner of a lease is alive, by its lock file and its pid. `directory`: the store's; null: the store has none, and only the pid
- * counts. A handle of our own that has ended is dead although its process lives.
+ * counts. A handle of our own that has ended is dead although its process lives. `shared`: several machines use the database. Two of them
+ * can have one name, so another boot proves a death only where the owner's lock file is: then it is a machine's own earlier boot.
  */
 export function ownerLiveness(
   owner: LeaseOwner,
-  directory: string | null,
+  { directory, shared }: { readonly directory: string | null; readonly shared: boolean },
   self: ProcessIdentity = processIdentity(),
 ): OwnerLiveness {
   if (owner.token.startsWith(`${HERE}-`) && !open.has(owner.token)) return "dead";
-  return livenessOf(
-    owner,
-    self,
-    directory === null ? "absent" : readProcessLock(lockDirectory(directory), owner.token),
-  );
+  const lock = directory === null ? "absent" : readProcessLock(lockDirectory(directory), owner.token);
+  return shared && lock === "absent" && !isSameKernel(owner, self) ? "unknown" : livenessOf(owner, self, lock);
+}
+
+export function placeOf({
+  directory,
+  driver,
+}: Pick<Handle, "directory" | "driver">): Parameters<typeof ownerLiveness>[1] {
+  return { directory, shared: driver.shared };
 }
 
 const PUT =
   "INSERT INTO leases (run, epoch, token, host, pid, started, boot, label, taken, heartbeat, slot) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET epoch = excluded.epoch, token = excluded.token, host = excluded.host, pid = excluded.pid, started = excluded.started, boot = excluded.boot, label = excluded.label, taken = excluded.taken, heartbeat = excluded.heartbeat, slot = excluded.slot";
 
-function putLease(writing: Writing, head: Head, lease: Lease): void {
+export function putLease(writing: Writing, head: Head, lease: Lease): void {
   const { token, host, pid, started, boot, label } = lease.owner;
   const { epoch, takenAt, heartbeatAt, slot = null } = lease;
   writing.tx.run(PUT, [head.number, epoch, token, host, pid, started, boot, label, takenAt, heartbeatAt, slot]);
@@ -77,6 +82,7 @@ export function takeLease(
     readonly run: string;
     readonly label: string;
     readonly staleAfterMs: number;
+    readonly over: number | undefined;
     readonly slot: SlotClaim | undefined;
     /** Makes the run unless it is there; absent: it must be. */
     readonly born: Omit<Run, "createdAt"> | undefined;
@@ -84,17 +90,18 @@ export function takeLease(
 ): Job<Lease> {
   return async (writing) => {
     const { run, born } = params;
-    const found = born === undefined ? await writing.findHead(run) : await createRun(handle, born).plan(writing);
+    const found = born === undefined ? writing.findHead(run) : createRun(handle, born).plan(writing);
     if (found === undefined && born === undefined) throw runNotFound(run);
     const held = found?.lease ?? null;
-    const moment = handle.now();
+    const moment = writing.now();
     const plan = planLease({
       epoch: found?.epoch ?? 0,
       held,
       token: handle.token,
-      liveness: held === null ? "dead" : ownerLiveness(held.owner, handle.directory, handle.identity),
+      liveness: held === null ? "dead" : ownerLiveness(held.owner, placeOf(handle), handle.identity),
       now: moment.ms,
       staleAfterMs: params.staleAfterMs,
+      over: params.over,
     });
     if (plan.kind === "refuse") throw leaseHeld(plan.lease);
     const slot = await slotFor(handle, writing, plan, { ...params, now: moment.ms });
@@ -122,7 +129,7 @@ export function takeLease(
     writing.append(
       { ...head, lease, epoch: lease.epoch },
       ownRow("lease.taken", body, canonicalJson(body), lease.epoch),
-      moment,
+      handle.now(),
     );
     return lease;
   };
@@ -143,23 +150,22 @@ async function slotFor(
   const { slot: wish, run, now, staleAfterMs } = params;
   if (wish === undefined) return plan.kind === "held_by_us" ? plan.lease.slot : undefined;
   const priorityOf = async (id: string): Promise<number> => readPriority(await getMeta(tx, FACT + priorityKey(id)));
-  const others = [];
-  for (const lease of await readLeases(tx)) {
-    if (lease.slot === undefined) continue;
-    others.push({
+  const slots = (await readLeases(tx)).filter((lease) => lease.slot !== undefined);
+  const others = await Promise.all(
+    slots.map(async (lease) => ({
       lease,
-      liveness: ownerLiveness(lease.owner, handle.directory, handle.identity),
+      liveness: ownerLiveness(lease.owner, placeOf(handle), handle.identity),
       priority: await priorityOf(lease.run),
-    });
-  }
+    })),
+  );
   return chooseSlot({ run, plan, wish, priority: await priorityOf(run), others, now, staleAfterMs });
 }
 
 export function renewLease(handle: Handle, lease: Lease): Job<Lease> {
   const claim = claimOf(lease);
   return async (writing) => {
-    const head = await headUnder(handle, writing, claim);
-    const renewed: Lease = deepFreeze({ ...(head.lease ?? lease), heartbeatAt: handle.now().iso });
+    const head = headUnder(handle, writing, claim);
+    const renewed: Lease = deepFreeze({ ...(head.lease ?? lease), heartbeatAt: writing.now().iso });
     writing.tx.run("UPDATE leases SET heartbeat = ? WHERE run = ?", [renewed.heartbeatAt, head.number]);
     writing.remember({ ...head, lease: renewed });
     return renewed;
@@ -170,7 +176,7 @@ export function renewLease(handle: Handle, lease: Lease): Job<Lease> {
 export function releaseLease(handle: Handle, lease: Lease): Job<void> {
   const claim = claimOf(lease);
   return async (writing) => {
-    const head = await writing.head(lease.run);
+    const head = writing.head(lease.run);
     if (!holds(handle, head, claim)) return;
     writing.tx.run("DELETE FROM leases WHERE run = ?", [head.number]);
     const body: JsonObject = { owner: ownerRecord(lease) };

@@ -2,11 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Store } from "../store.ts";
-import { openSqliteStore } from "./open.ts";
 import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harness";
-import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
+import { TEST_STORES, openTestStore } from "@holdfast/test-support/test-stores";
 
 interface Child {
   readonly lines: string[];
@@ -17,7 +16,9 @@ interface Child {
 
 const WORKER = join(import.meta.dirname, "../../../test-support/src/store-processes/worker.ts");
 
-describe("several processes share one store", () => {
+describe.each(TEST_STORES)("several processes share one store on $name", ({ missing, location }) => {
+  beforeEach(({ skip }) => skip(missing !== null, missing ?? ""));
+
   function start(...args: readonly string[]): Child {
     const child = spawn(process.execPath, [WORKER, ...args], {
       stdio: ["ignore", "pipe", "inherit"],
@@ -50,11 +51,11 @@ describe("several processes share one store", () => {
     };
   }
 
-  async function fresh(): Promise<{ readonly directory: string; readonly store: Store }> {
-    const directory = join(scratchDirectory(onTestFinished), "store");
-    const store = await openSqliteStore({ directory, busyMs: 120_000 });
+  async function fresh(): Promise<{ readonly place: string; readonly store: Store }> {
+    const place = await location(onTestFinished);
+    const store = await openTestStore(place, { busyMs: 120_000 });
     onTestFinished(() => store.close());
-    return { directory, store };
+    return { place, store };
   }
 
   async function expectWhole(store: Store): Promise<void> {
@@ -63,11 +64,11 @@ describe("several processes share one store", () => {
   }
 
   test("writers, a tagger and a reader", async () => {
-    const { directory, store } = await fresh();
+    const { place, store } = await fresh();
     const lease = await leasedRun(store, "here");
-    const writers = [start("write", directory, "a", "120"), start("write", directory, "b", "120")];
+    const writers = [start("write", place, "a", "120"), start("write", place, "b", "120")];
     await Promise.all(writers.map((child) => child.until(/^saved 1$/)));
-    const others = [start("tag", directory, "a", "30"), start("read", directory, "b", "300")];
+    const others = [start("tag", place, "a", "30"), start("read", place, "b", "300")];
     for (let n = 1; n <= 60; n++) await save(store, lease, { values: { n } });
     expect(await Promise.all([...writers, ...others].map((child) => child.ended))).toEqual([0, 0, 0, 0]);
     expect(others.map(({ lines }) => lines.at(-1)?.split(" ")[0])).toEqual(["tagged", "read"]);
@@ -81,10 +82,10 @@ describe("several processes share one store", () => {
   });
 
   test("a run is written by one process at a time", async () => {
-    const { directory, store } = await fresh();
-    const writer = start("write", directory, "a", "100000");
+    const { place, store } = await fresh();
+    const writer = start("write", place, "a", "100000");
     await writer.until(/^saved 3$/);
-    const second = start("write", directory, "a", "5");
+    const second = start("write", place, "a", "5");
     expect(await second.ended).toBe(0);
     expect(second.lines).toEqual(["refused LEASE_HELD"]);
     writer.kill();
@@ -93,10 +94,10 @@ describe("several processes share one store", () => {
   });
 
   test("a writer that is killed loses nothing it acknowledged, and the next one takes its lease at once", async () => {
-    const { directory, store } = await fresh();
+    const { place, store } = await fresh();
     let before = 0;
     for (let round = 1; round <= 5; round++) {
-      const writer = start("write", directory, "a", "100000");
+      const writer = start("write", place, "a", "100000");
       await writer.until(new RegExp(`^saved ${before + 5 + round * 3}$`));
       writer.kill();
       await writer.ended;
@@ -108,18 +109,18 @@ describe("several processes share one store", () => {
       await expectWhole(store);
       before = found;
     }
-    const next = start("take", directory, "a");
+    const next = start("take", place, "a");
     expect(await next.ended).toBe(0);
     expect(next.lines).toEqual(["epoch 6"]);
   });
 
   test("of several processes that take one lease at once, one gets it: of a new run, and of a dead owner's", async () => {
-    const { directory, store } = await fresh();
+    const { place, store } = await fresh();
     const rounds = 9;
-    const racers = Array.from({ length: 4 }, () => start("race", directory, "r", String(rounds)));
+    const racers = Array.from({ length: 4 }, () => start("race", place, "r", String(rounds)));
     for (let n = 1; n <= rounds; n++) {
       if (n % 3 === 0) {
-        const owner = start("write", directory, `r-${n}`, "100000");
+        const owner = start("write", place, `r-${n}`, "100000");
         await owner.until(/^saved 1$/);
         owner.kill();
         await owner.ended;
@@ -136,10 +137,10 @@ describe("several processes share one store", () => {
   });
 
   test("of a take and a withdrawal in other processes at once, one succeeds; a killed sender's signal remains", async () => {
-    const { directory, store } = await fresh();
+    const { place, store } = await fresh();
     await leasedRun(store, "a");
     const rounds = 30;
-    const children = Array.from({ length: 2 }, () => start("withdraw", directory, "a", String(rounds)));
+    const children = Array.from({ length: 2 }, () => start("withdraw", place, "a", String(rounds)));
     for (let n = 1; n <= rounds; n++) {
       const move = { run: "a", id: `s${n}`, from: "pending" } as const;
       await store.putSignal({ id: move.id, run: "a", kind: "checkpoint", epoch: 1, name: null });
@@ -152,7 +153,7 @@ describe("several processes share one store", () => {
       expect((await store.listSignals("a")).filter(({ id }) => id === move.id)).toHaveLength(taken ? 1 : 0);
     }
     expect(await Promise.all(children.map(({ ended }) => ended))).toEqual([0, 0]);
-    const sender = start("send", directory, "a");
+    const sender = start("send", place, "a");
     await sender.until(/^sent$/);
     sender.kill();
     await sender.ended;
@@ -161,8 +162,8 @@ describe("several processes share one store", () => {
   });
 
   test("of several processes that take a slot at once, at most the limit get one", async () => {
-    const { directory, store } = await fresh();
-    const children = Array.from({ length: 5 }, (_, n) => start("slot", directory, `s-${n}`, "2"));
+    const { place, store } = await fresh();
+    const children = Array.from({ length: 5 }, (_, n) => start("slot", place, `s-${n}`, "2"));
     await Promise.all(children.map((child) => child.until(/^slot /)));
     const answers = children.map(({ lines }) => lines[0]).toSorted();
     expect(answers).toEqual(["slot LOOP_LIMIT", "slot LOOP_LIMIT", "slot LOOP_LIMIT", "slot working", "slot working"]);
@@ -172,10 +173,16 @@ describe("several processes share one store", () => {
     await expectWhole(store);
   });
 
+  test("a process with nothing else to do ends after its store is closed, not before", async () => {
+    const { place } = await fresh();
+    // Node ends with status 13 when a promise is left that nothing can settle.
+    expect(await start("listen", place).ended).toBe(0);
+  });
+
   test("a writer whose lease was taken over writes nothing more", async () => {
-    const { directory, store } = await fresh();
+    const { place, store } = await fresh();
     await store.createRun({ id: "a", workflow: "sample", work: { kind: "none" } });
-    const writer = start("write-elsewhere", directory, "a", "100000");
+    const writer = start("write-elsewhere", place, "a", "100000");
     await writer.until(/^saved 20$/);
     const lease = await store.takeLease({ run: "a", label: "next", staleAfterMs: -1 });
     expect(lease.epoch).toBe(2);
@@ -190,9 +197,9 @@ describe("several processes share one store", () => {
   });
 
   test("drops, sweeps and attempts to take their leases do not disturb writers", async () => {
-    const { directory, store } = await fresh();
-    const writers = ["a", "b", "c"].map((run) => start("write-on", directory, run));
-    const others = ["drop", "sweep", "thief"].map((role) => start(role, directory));
+    const { place, store } = await fresh();
+    const writers = ["a", "b", "c"].map((run) => start("write-on", place, run));
+    const others = ["drop", "sweep", "thief"].map((role) => start(role, place));
     const [dropper, sweeper, thief] = others;
     await Promise.all([dropper?.until(/^dropped \d\d/), sweeper?.until(/^swept \d\d/), thief?.until(/^tried \d\d/)]);
     // The writers end last: the lease of a process that has ended may be acquired.

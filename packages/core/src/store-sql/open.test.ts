@@ -89,13 +89,58 @@ test.each([false, true])("a reader sees a commit after a long calm, patient: %s"
   await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
   vi.advanceTimersByTime(10_000);
   await save(store, lease);
-  vi.advanceTimersByTime(250);
+  vi.advanceTimersByTime(2000);
   expect((await next).value).toMatchObject({ kind: "checkpoint" });
   const end = entries.next();
   abort.abort();
   expect((await end).done).toBe(true);
   expect(vi.getTimerCount()).toBe(0);
 });
+
+test("a patient reader sees a commit without its timer: the file system reports writes", async () => {
+  const directory = scratch();
+  const store = await open(directory);
+  const lease = await leasedRun(store);
+  const reader = await openSqliteStore({ directory, readOnly: true });
+  onTestFinished(() => reader.close());
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const abort = new AbortController();
+  onTestFinished(() => abort.abort());
+  const entries = reader.watch({ patient: true, signal: abort.signal })[Symbol.asyncIterator]();
+  for (let count = 0; count < 3; count += 1) {
+    const next = entries.next();
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
+    await save(store, lease);
+    expect((await next).value).toMatchObject({ kind: "checkpoint" });
+  }
+});
+
+test.each(["a file that is repaired in place", "a backup that replaces it"])(
+  "a reader continues after damage with %s",
+  async (how) => {
+    const directory = scratch();
+    await filled(directory);
+    const { database, wal, sharedMemory } = layoutOf(directory);
+    const whole = readFileSync(database);
+    // With a writer there is a log, and the reader is under the locks of SQLite.
+    const writer = how.startsWith("a backup") ? await openSqliteStore({ directory }) : null;
+    if (writer !== null) await writer.createRun({ id: "lost", workflow: "w", work: { kind: "none" } });
+    const reader = await openSqliteStore({ directory, readOnly: true });
+    onTestFinished(() => reader.close());
+    await writer?.close();
+    const before = await reader.listRuns();
+    const write = (bytes: Buffer): void => {
+      if (writer !== null) for (const path of [database, wal, sharedMemory]) rmSync(path, { force: true });
+      writeFileSync(database, bytes);
+    };
+    write(Buffer.concat([Buffer.from("garbage!".repeat(512)), whole.subarray(4096)]));
+    await rejectsWith("STORE_CORRUPT", () => reader.listRuns());
+    await rejectsWith("STORE_CORRUPT", () => reader.listRuns());
+    write(whole);
+    expect(await reader.listRuns()).toEqual(before.filter(({ id }) => id !== "lost"));
+  },
+);
 
 test("a missing store is created, or reported as missing if creation is off", async () => {
   const directory = scratch();

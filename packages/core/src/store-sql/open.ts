@@ -1,3 +1,5 @@
+// Opens the SQL store in a SQLite database. Reports a store that is missing, cut or replaced, and never takes it for a new one.
+
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Clock, systemClock } from "@holdfast/platform/clock";
@@ -8,11 +10,11 @@ import { type ProcessIdentity, isSameKernel, processIdentity, randomId } from "@
 import { keepProcessRecords } from "@holdfast/platform/process-records";
 import { checkArgument } from "../options.ts";
 import type { Store } from "../store.ts";
-import type { Driver, ReadTransaction } from "./driver.ts";
+import type { Driver } from "./driver.ts";
 import { openHighWaterMark } from "./high-water.ts";
 import { lockDirectory, openToken } from "./leases.ts";
 import { cutError, findCuts } from "./read.ts";
-import { SQLITE, checkSchema, createTables, getMeta } from "./schema.ts";
+import { SQLITE, checkSchema, createTables, getMeta, storeId } from "./schema.ts";
 import {
   type Connection,
   checkDurability,
@@ -39,8 +41,6 @@ import {
   writeMarker,
 } from "./sqlite-files.ts";
 import { createSqlStore } from "./store.ts";
-
-/* Opens the SQL store in a SQLite database. What was there before and is not any more is reported, never taken for a new store. */
 
 export interface OpenSqliteParams {
   readonly directory: string;
@@ -97,16 +97,6 @@ function storeOn(driver: Driver, access: "write" | "read", id: string, params: O
     token: openToken(),
     identity,
     clock: params.clock ?? systemClock,
-  });
-}
-
-async function storeId(tx: ReadTransaction): Promise<string> {
-  const id = await getMeta(tx, "store/id");
-  if (id !== undefined) return id;
-  throw new HoldfastError({
-    code: "STORE_CORRUPT",
-    message: "The database does not name its store",
-    hint: "Restore the store from a backup.",
   });
 }
 

@@ -1,3 +1,6 @@
+// What callers may read, each from one snapshot. Reads fail closed: every digest from the checkpoint's own down to the last chunk is
+// recomputed.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Checkpoint, CheckpointSummary, Planes } from "../checkpoint.ts";
 import type { Effect } from "../effects.ts";
@@ -23,6 +26,7 @@ import {
   type CheckpointRow,
   EFFECT_COLUMNS,
   ENTRY_COLUMNS,
+  WHOLE_ROWS,
   checkpointId,
   checkpointRow,
   corrupt,
@@ -35,10 +39,8 @@ import {
   parseState,
   summaryOf,
 } from "./records.ts";
-import { SCHEMA, bytes, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
+import { SCHEMA, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
 import { decodeValue, unpackText } from "../chunks.ts";
-
-/* What callers may read, each from one snapshot. Reads fail closed: every digest from the checkpoint's own down to the last chunk is recomputed. */
 
 /** A run as far as the tables of other things refer to it. */
 export interface RunRef {
@@ -106,7 +108,7 @@ function runSummary(row: Row): RunSummary {
 
 /** CHECKPOINT_DROPPED, CHECKPOINT_NOT_FOUND, or STORE_CORRUPT with the newest whole checkpoint in its data. */
 export async function getCheckpoint(tx: ReadTransaction, run: RunRef, sequence: number): Promise<Checkpoint> {
-  const [row] = await tx.all(`${CHECKPOINT_ROWS} WHERE c.run = ? AND c.sequence = ?`, [run.number, sequence]);
+  const [row] = await tx.all(`${WHOLE_ROWS} WHERE c.run = ? AND c.sequence = ?`, [run.number, sequence]);
   if (row !== undefined) return readWhole(tx, run, row);
   const id = checkpointId(run.run.id, sequence);
   const [stone] = await tx.all("SELECT dropped, why FROM tombstones WHERE run = ? AND sequence = ?", [
@@ -121,7 +123,7 @@ export async function getCheckpoint(tx: ReadTransaction, run: RunRef, sequence: 
 /** Skips checkpoints that a user has quarantined; never one that is damaged and not quarantined. */
 export async function latestCheckpoint(tx: ReadTransaction, run: RunRef): Promise<Checkpoint | undefined> {
   const [row] = await tx.all(
-    `${CHECKPOINT_ROWS} WHERE c.run = ? AND c.quarantined IS NULL ORDER BY c.sequence DESC LIMIT 1`,
+    `${WHOLE_ROWS} WHERE c.run = ? AND c.quarantined IS NULL ORDER BY c.sequence DESC LIMIT 1`,
     [run.number],
   );
   return row === undefined ? undefined : readWhole(tx, run, row);
@@ -131,19 +133,17 @@ async function readWhole(tx: ReadTransaction, run: RunRef, row: Row): Promise<Ch
   const sequence = integer(row, "sequence");
   try {
     const checked = checkpointRow(row, run.run.id);
-    const planes = await readPlanes(tx, run, checked);
-    const [tags = []] = [(await tagsOf(tx, run, [sequence])).get(sequence)];
-    return Object.freeze({ ...summaryOf(run.run.id, checked, tags), planes });
+    const [planes, tags] = await Promise.all([readPlanes(tx, checked), tagsOf(tx, run, [sequence])]);
+    return Object.freeze({ ...summaryOf(run.run.id, checked, tags.get(sequence) ?? []), planes });
   } catch (error) {
     if (!(error instanceof HoldfastError) || error.code !== "STORE_CORRUPT") throw error;
     throw damagedCheckpoint(run, sequence, await newestIntact(tx, run, sequence), error);
   }
 }
 
-async function readPlanes(tx: ReadTransaction, run: RunRef, { head, entry }: CheckpointRow): Promise<Planes> {
-  const [row] = await tx.all("SELECT content FROM entries WHERE run = ? AND entry = ?", [run.number, entry.entry]);
-  if (row === undefined || row["content"] === null) throw corrupt("its planes are gone");
-  return decodePlanes(tx, unpackText(bytes(row, "content")), head);
+async function readPlanes(tx: ReadTransaction, { head, entry }: CheckpointRow): Promise<Planes> {
+  if (entry.content === null) throw corrupt("its planes are gone");
+  return decodePlanes(tx, unpackText(entry.content), head);
 }
 
 async function decodePlanes(tx: ReadTransaction, root: string, head: CheckpointRow["head"]): Promise<Planes> {
@@ -169,13 +169,13 @@ const MOST_TRIES = 100;
 /** The newest other checkpoint that can be read; looked for only once damage was met. */
 async function newestIntact(tx: ReadTransaction, run: RunRef, damaged: number): Promise<number | null> {
   const rows = await tx.all(
-    `${CHECKPOINT_ROWS} WHERE c.run = ? AND c.quarantined IS NULL AND c.sequence <> ? ORDER BY c.sequence DESC LIMIT ?`,
+    `${WHOLE_ROWS} WHERE c.run = ? AND c.quarantined IS NULL AND c.sequence <> ? ORDER BY c.sequence DESC LIMIT ?`,
     [run.number, damaged, MOST_TRIES],
   );
   for (const row of rows) {
     try {
       const checked = checkpointRow(row, run.run.id);
-      await readPlanes(tx, run, checked);
+      await readPlanes(tx, checked);
       return checked.head.sequence;
     } catch {
       // This one is damaged as well.
@@ -354,16 +354,18 @@ export async function findCuts(
   params: { readonly storeId: string; readonly damaged: "throw" | "skip" },
 ): Promise<readonly CutRun[]> {
   if (mark.kind !== "read" || mark.storeId !== params.storeId) return [];
-  const cuts: CutRun[] = [];
-  for (const head of mark.heads.slice(-COMPARED_ON_OPENING)) {
-    try {
-      const cut = await contradiction(tx, head);
-      if (cut !== null) cuts.push(cut);
-    } catch (error) {
-      if (params.damaged === "throw") throw error;
-    }
-  }
-  return cuts;
+  // All questions are sent before the first answer.
+  const found = await Promise.all(
+    mark.heads.slice(-COMPARED_ON_OPENING).map(async (head) => {
+      try {
+        return await contradiction(tx, head);
+      } catch (error) {
+        if (params.damaged === "throw") throw error;
+        return null;
+      }
+    }),
+  );
+  return found.filter((cut) => cut !== null);
 }
 
 export function cutError(location: string, mark: string, { why, number: run }: CutRun): HoldfastError {

@@ -1,3 +1,5 @@
+// Rows of the tables as the nouns of the core: runs, leases, effects, entries and checkpoints. A row that is none of them is damage.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import {
   type CheckpointId,
@@ -17,8 +19,6 @@ import { type ReadTransaction, type Row, type SqlValue, allIn } from "./driver.t
 import { bytes, checksum, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
 import { decodeValue, unpackText } from "../chunks.ts";
 import { canonicalJson } from "../values.ts";
-
-/* Rows of the tables as the nouns of the core: runs, leases, effects, entries and checkpoints. What a row cannot be is damage. */
 
 export function corrupt(what: string, data: Readonly<Record<string, unknown>> = {}): HoldfastError {
   return new HoldfastError({
@@ -75,6 +75,12 @@ export async function readLease(
 ): Promise<Lease | null> {
   const [row] = await tx.all(`SELECT ${LEASE_COLUMNS} FROM leases l WHERE l.run = ?`, [run.number]);
   return row === undefined ? null : leaseOf(row, run.id);
+}
+
+/** By the ids of their runs. */
+export async function readLeasesOf(tx: ReadTransaction, runs: readonly string[]): Promise<ReadonlyMap<string, Lease>> {
+  const sql = `SELECT r.id, ${LEASE_COLUMNS} FROM leases l JOIN runs r ON r.run = l.run WHERE r.id IN (??)`;
+  return new Map((await allIn(tx, sql, runs)).map((row) => [text(row, "id"), leaseOf(row, text(row, "id"))]));
 }
 
 export async function readLeases(tx: ReadTransaction): Promise<readonly Lease[]> {
@@ -252,6 +258,9 @@ export interface CheckpointRow {
 /** Of `c`, `e` and `p`: checkpoint, entry, and the entry before. */
 export const CHECKPOINT_ROWS =
   "SELECT c.sequence, c.cause, c.stage, c.quarantined, e.entry, e.kind, e.at, e.epoch, e.hash, e.body, NULL AS content, p.hash AS previous FROM checkpoints c LEFT JOIN entries e ON e.run = c.run AND e.entry = c.entry LEFT JOIN entries p ON p.run = c.run AND p.entry = c.entry - 1";
+
+/** The same, with the planes: for a checkpoint that is read whole. */
+export const WHOLE_ROWS = CHECKPOINT_ROWS.replace("NULL AS content", "e.content");
 
 const TRIGGER_WORDS: ReadonlySet<string> = new Set(TRIGGERS);
 

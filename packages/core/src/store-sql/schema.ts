@@ -1,22 +1,21 @@
+// The tables of the store.
+//
+// entries      the journal of every run. Each hash covers the one before it (journal.ts). `body` is the canonical JSON that the hash
+//              covers. A long body is kept in `content` instead, as a value in chunks (chunks.ts); of a checkpoint, `content` holds the planes.
+//              step, started, summary and size are derived from kind, time and body, so that a list need not read the bodies.
+// checkpoints  those that are there. A drop moves the row to tombstones and sets the entry's `content` to NULL; the chain stays.
+// runs         the head of each run: what the next entry continues, and what lists show.
+// chunks       parts of states, shared by all runs. `sweep` is the number of the sweep under which a save last relied on the chunk.
+// effects, leases, tags, tombstones    what the journal says, as tables; verify compares the two.
+// signals      messages to the processes that execute runs (signal.ts), until they are handled, each with a checksum.
+// meta         the store's id, schema and number of sweeps, and the facts that users of the store keep, each with a checksum.
+
 import { crc32 } from "node:zlib";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { ReadTransaction, Row, WriteTransaction } from "./driver.ts";
 
-/*
- * The tables of the store.
- *
- * entries      the journal of every run. Each hash covers the one before it (journal.ts). `body` is the canonical JSON that the hash
- *              covers. A long body is kept in `content` instead, as a value in chunks (chunks.ts); of a checkpoint, `content` holds the planes.
- *              step, started, summary and size are derived from kind, time and body, so that a list need not read the bodies.
- * checkpoints  those that are there. A drop moves the row to tombstones and sets the entry's `content` to NULL; the chain stays.
- * runs         the head of each run: what the next entry continues, and what lists show.
- * chunks       parts of states, shared by all runs. `sweep` is the number of the sweep under which a save last relied on the chunk.
- * effects, leases, tags, tombstones    what the journal says, as tables; verify compares the two.
- * signals      messages to the processes that execute runs (signal.ts), until they are handled, each with a checksum.
- * meta         the store's id, schema and number of sweeps, and the facts that users of the store keep, each with a checksum.
- */
+const META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INT NOT NULL)";
 const TABLES = `
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INT NOT NULL);
 CREATE TABLE runs (run KEY, id TEXT NOT NULL UNIQUE, workflow TEXT NOT NULL, birth TEXT NOT NULL, epoch INT NOT NULL,
   entries INT NOT NULL, head BYTES NOT NULL, sequence INT NOT NULL, digest BYTES, checkpoints INT NOT NULL, state TEXT);
 CREATE TABLE entries (place KEY, run INT NOT NULL, entry INT NOT NULL, kind TEXT NOT NULL, at INT NOT NULL, epoch INT NOT NULL,
@@ -37,32 +36,59 @@ CREATE INDEX tags_by_checkpoint ON tags (run, sequence);
 CREATE INDEX runs_by_workflow ON runs (workflow, run);
 `;
 
-export const SCHEMA = 1;
+/**
+ * What each schema adds to the one before it. Processes of that one may have the store open and go on writing, so a step only adds, and what it
+ * adds has a default.
+ */
+const STEPS: readonly string[] = [TABLES];
+export const SCHEMA = STEPS.length;
+
+/** The names that `createTables` takes in a database besides `meta`. */
+export const NAMES: readonly string[] = STEPS.flatMap((step) =>
+  [...step.matchAll(/\bCREATE (?:TABLE|INDEX) (\w+)/g)].map(([, name = ""]) => name),
+);
 
 /** What each of the words above is called in a database. */
 export interface Dialect {
   readonly KEY: string;
   readonly INT: string;
+  readonly TEXT: string;
   readonly BYTES: string;
   readonly COMPACT: string;
 }
 
-export const SQLITE: Dialect = { KEY: "INTEGER PRIMARY KEY", INT: "INTEGER", BYTES: "BLOB", COMPACT: "WITHOUT ROWID" };
+export const SQLITE: Dialect = {
+  KEY: "INTEGER PRIMARY KEY",
+  INT: "INTEGER",
+  TEXT: "TEXT",
+  BYTES: "BLOB",
+  COMPACT: "WITHOUT ROWID",
+};
 
 /** Statements that make the tables in an empty database, and name the store. */
 export function createTables(tx: WriteTransaction, dialect: Dialect, id: string): void {
-  const sql = TABLES.replace(/\b(?:KEY|INT|BYTES|COMPACT)\b/g, (word, at: number) =>
+  runAll(tx, dialect, META);
+  putMeta(tx, "store/id", id);
+  putMeta(tx, "store/sweeps", "0");
+  upgradeTables(tx, dialect, 0);
+}
+
+/** Statements that bring the tables of an older schema to this one. */
+export function upgradeTables(tx: WriteTransaction, dialect: Dialect, from: number): void {
+  for (const step of STEPS.slice(from)) runAll(tx, dialect, step);
+  putMeta(tx, "store/schema", String(SCHEMA));
+}
+
+function runAll(tx: WriteTransaction, dialect: Dialect, statements: string): void {
+  const sql = statements.replace(/\b(?:KEY|INT|TEXT|BYTES|COMPACT)\b/g, (word, at: number) =>
     // PRIMARY KEY is the same everywhere.
-    isWord(word) && !(word === "KEY" && TABLES.slice(0, at).endsWith("PRIMARY ")) ? dialect[word] : word,
+    isWord(word) && !(word === "KEY" && statements.slice(0, at).endsWith("PRIMARY ")) ? dialect[word] : word,
   );
   for (const statement of sql.split(";")) if (statement.trim() !== "") tx.run(statement.trim());
-  putMeta(tx, "store/id", id);
-  putMeta(tx, "store/schema", String(SCHEMA));
-  putMeta(tx, "store/sweeps", "0");
 }
 
 function isWord(word: string): word is keyof Dialect {
-  return word === "KEY" || word === "INT" || word === "BYTES" || word === "COMPACT";
+  return word === "KEY" || word === "INT" || word === "TEXT" || word === "BYTES" || word === "COMPACT";
 }
 
 /** Facts of users are kept under this prefix, beside the store's own. */
@@ -78,6 +104,16 @@ export function putMeta(tx: WriteTransaction, key: string, value: string): void 
 export async function getMeta(tx: ReadTransaction, key: string): Promise<string | undefined> {
   const [row] = await tx.all("SELECT key, value, checksum FROM meta WHERE key = ?", [key]);
   return row === undefined ? undefined : checkedMeta(row);
+}
+
+export async function storeId(tx: ReadTransaction): Promise<string> {
+  const id = await getMeta(tx, "store/id");
+  if (id !== undefined) return id;
+  throw new HoldfastError({
+    code: "STORE_CORRUPT",
+    message: "The database does not name its store",
+    hint: "Restore the store from a backup.",
+  });
 }
 
 export function checkedMeta(row: Row): string {
@@ -98,8 +134,13 @@ export function checksum(...columns: readonly string[]): number {
 
 /** STORE_TOO_NEW for a schema that a newer Holdfast has written. */
 export function checkSchema(schema: string | undefined, location: string): void {
-  if (schema === String(SCHEMA)) return;
-  const found = Number(schema);
+  if (isOlderSchema(schema, location)) throw noSchema(location);
+}
+
+/** As `checkSchema`, where tables of an older schema can be upgraded. */
+export function isOlderSchema(schema: string | undefined, location: string): boolean {
+  const found = Number(schema ?? Number.NaN);
+  if (Number.isSafeInteger(found) && found >= 0 && found <= SCHEMA) return found < SCHEMA;
   throw found > SCHEMA
     ? new HoldfastError({
         code: "STORE_TOO_NEW",
@@ -107,12 +148,16 @@ export function checkSchema(schema: string | undefined, location: string): void 
         hint: "Use the Holdfast version that wrote it, or a newer one.",
         data: { location, schema: found, known: SCHEMA },
       })
-    : new HoldfastError({
-        code: "STORE_CORRUPT",
-        message: `The store ${location} does not name its schema`,
-        hint: "Restore the store from a backup.",
-        data: { location },
-      });
+    : noSchema(location);
+}
+
+function noSchema(location: string): HoldfastError {
+  return new HoldfastError({
+    code: "STORE_CORRUPT",
+    message: `The store ${location} does not name its schema`,
+    hint: "Restore the store from a backup.",
+    data: { location },
+  });
 }
 
 /* Columns as a driver hands them out, parsed once here. A wrong type is damage. */

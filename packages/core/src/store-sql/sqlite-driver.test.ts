@@ -81,7 +81,7 @@ test("a handle that cannot trust the disk any more writes nothing, and its lease
   const driver = createWritingDriver({ layout: layoutOf(directory), writer, busyMs: 1000 });
   const failing: Driver = {
     ...driver,
-    write: (work) => (failure === undefined ? driver.write(work) : Promise.reject(failure)),
+    write: (...given) => (failure === undefined ? driver.write(...given) : Promise.reject(failure)),
   };
   const [store, other] = [
     failing,

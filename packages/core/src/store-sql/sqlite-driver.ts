@@ -1,16 +1,16 @@
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+// The driver over node:sqlite: connections, transactions, and the settings that make a commit durable.
+
+import { copyFileSync, mkdtempSync, rmSync, statSync, watch } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { Driver, ReadTransaction, Row, SqlValue, WriteTransaction } from "./driver.ts";
+import type { Claims, Driver, ReadTransaction, Row, SqlValue, WriteTransaction } from "./driver.ts";
 import { openHighWaterMark } from "./high-water.ts";
 import { checkSchema, getMeta } from "./schema.ts";
 import { isBusy, losesTrust, sqliteError } from "./sqlite-errors.ts";
 import { type Layout, fileState, layoutOf, readMarker, releaseReserve, sizeOf } from "./sqlite-files.ts";
-
-/* The driver over node:sqlite: connections, transactions, and the settings that make a commit durable. */
 
 /** "immutable" reads a file that nothing can be writing, without any lock. */
 export type Access = "write" | "read" | "immutable";
@@ -19,7 +19,10 @@ export type Access = "write" | "read" | "immutable";
 const NATIVE_TIMEOUT_MS = 200;
 /** How soon a commit by another process is seen. Asking costs tens of microseconds, which adds up for a process that watches many stores. */
 const POLL_MS = 50;
-const PATIENT_POLL_MS = 250;
+/** For file systems that do not report writes. */
+const PATIENT_POLL_MS = 2000;
+/** How long after a write a patient watcher looks. Writes that come together are one look. */
+const HINT_MS = 200;
 /** Longer than the coarsest times of a file system, which are two seconds apart. */
 const CALM_MS = 2500;
 
@@ -208,7 +211,10 @@ export function createWritingDriver(params: {
   let reader: Connection | undefined;
   let version: unknown;
 
-  async function write<T>(work: (tx: WriteTransaction, undisturbed: boolean) => Promise<T>): Promise<T> {
+  async function write<T>(
+    _claims: Claims,
+    work: (tx: WriteTransaction, undisturbed: boolean) => Promise<T>,
+  ): Promise<T> {
     return inTurn(turns, async () => {
       await begin();
       try {
@@ -245,7 +251,7 @@ export function createWritingDriver(params: {
         return readSnapshot(reader, work);
       }),
     version: dataVersion,
-    onChange: (listener, patient) => poll(dataVersion, listener, patient),
+    onChange: (listener, patient) => poll(dataVersion, listener, patient ? layout.directory : null),
     generation: () => 0,
     async compact() {
       const pages = 256;
@@ -288,11 +294,12 @@ function endRead(connection: OpenDatabase): void {
   }
 }
 
-/** One timer serves all patient watchers of a process: it wakes up four times a second, however many stores there are. */
+/** One timer serves all patient watchers of a process, however many stores there are. */
 const patientLooks = new Set<() => void>();
 let patientTimer: NodeJS.Timeout | undefined;
 
-function poll(state: () => unknown, listener: () => void, patient: boolean): () => void {
+/** `patient`: the folder of the store, whose writes are a hint. null: poll often. */
+function poll(state: () => unknown, listener: () => void, patient: string | null): () => void {
   let last: unknown;
   const look = (): void => {
     try {
@@ -303,13 +310,15 @@ function poll(state: () => unknown, listener: () => void, patient: boolean): () 
       listener();
     }
   };
-  if (!patient) {
+  if (patient === null) {
     const timer = setInterval(look, POLL_MS);
     return () => clearInterval(timer);
   }
   patientLooks.add(look);
   patientTimer ??= setInterval(() => patientLooks.forEach((one) => one()), PATIENT_POLL_MS);
+  const stop = onWrites(patient, look);
   return () => {
+    stop();
     patientLooks.delete(look);
     if (patientLooks.size > 0) return;
     clearInterval(patientTimer);
@@ -317,14 +326,57 @@ function poll(state: () => unknown, listener: () => void, patient: boolean): () 
   };
 }
 
+/**
+ * Calls back soon after writes in a folder. SQLite makes a commit visible without a write that is reported, but the high-water mark is
+ * written after it. Nothing depends on this: some file systems report no writes, and a process may have too many watchers.
+ */
+function onWrites(folder: string, listener: () => void): () => void {
+  let soon: NodeJS.Timeout | undefined;
+  const hint = (): void => {
+    soon ??= setTimeout(() => {
+      soon = undefined;
+      listener();
+    }, HINT_MS);
+  };
+  try {
+    const watcher = watch(folder, { persistent: false }, hint).on("error", () => watcher.close());
+    return () => {
+      watcher.close();
+      clearTimeout(soon);
+    };
+  } catch {
+    return () => undefined;
+  }
+}
+
 function common(
   layout: Layout,
   connection: () => Connection,
 ): Pick<
   Driver,
-  "engine" | "durability" | "location" | "highWater" | "inspect" | "bytes" | "makeRoom" | "toError" | "losesTrust"
+  | "engine"
+  | "durability"
+  | "location"
+  | "forUpdate"
+  | "checkHead"
+  | "shared"
+  | "ordersCommits"
+  | "clock"
+  | "highWater"
+  | "inspect"
+  | "bytes"
+  | "makeRoom"
+  | "toError"
+  | "losesTrust"
+  | "blamesOne"
 > {
   return {
+    // Write transactions of one file take turns.
+    forUpdate: "",
+    checkHead: null,
+    shared: false,
+    ordersCommits: true,
+    clock: null,
     get engine() {
       return `SQLite ${String(connection().db.prepare("SELECT sqlite_version() AS v").get()?.["v"])}`;
     },
@@ -348,6 +400,7 @@ function common(
     makeRoom: () => releaseReserve(layout),
     toError: (error) => sqliteError(error, layout.directory),
     losesTrust,
+    blamesOne: (error) => !isBusy(error),
   };
 }
 
@@ -366,7 +419,7 @@ async function inspectMarker(layout: Layout, connection: Connection): Promise<re
 /** One opening of the files for reading. */
 export interface ReadOnlyFiles {
   readonly connection: Connection;
-  /** Whether the files have changed since. Always false under SQLite's own locks, which see every commit. */
+  /** Whether the files have changed since. SQLite's own locks see every commit: under them, whether the database is another file. */
   readonly moved: () => boolean;
   readonly close: () => void;
 }
@@ -388,12 +441,17 @@ export function openReadOnly(layout: Layout): ReadOnlyFiles {
   if (sizeOf(layout.sharedMemory) > 0) {
     try {
       const connection = readable(connect(layout.database, "read"));
-      return { connection, close: connection.close, moved: () => false };
+      const file = inodeOf(layout.database);
+      return { connection, close: connection.close, moved: () => inodeOf(layout.database) !== file };
     } catch (error) {
       if (error instanceof HoldfastError) throw error;
     }
   }
   return openCopy(layout, moved);
+}
+
+function inodeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.ino;
 }
 
 function openCopy(layout: Layout, moved: () => boolean): ReadOnlyFiles {
@@ -449,8 +507,10 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
     return inTurn(readers, async () => {
       for (;;) {
         if (files.moved()) {
+          // The old files stay open until the new ones are: a damaged store may be repaired later.
+          const next = await patiently(() => openReadOnly(layout), busyMs);
           files.close();
-          files = await patiently(() => openReadOnly(layout), busyMs);
+          files = next;
           generation += 1;
         }
         try {
@@ -474,7 +534,7 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
     write: () => Promise.reject(readOnly(layout)),
     read,
     version,
-    onChange: (listener, patient) => poll(polledVersion(), listener, patient),
+    onChange: (listener, patient) => poll(polledVersion(), listener, patient ? layout.directory : null),
     generation: () => generation,
     compact: () => Promise.resolve(),
     makeRoom: () => 0,

@@ -1,3 +1,5 @@
+// Errors of SQLite and of its files, as HoldfastError: which are temporary, and which end the trust in a connection.
+
 import { statfsSync } from "node:fs";
 import { type ErrorCode, type ErrorParams, HoldfastError } from "@holdfast/platform/error";
 

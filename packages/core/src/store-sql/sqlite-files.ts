@@ -1,3 +1,5 @@
+// The files of one SQLite store: where they are, what they must be, and what is kept of them when they are damaged.
+
 import { randomBytes } from "node:crypto";
 import {
   accessSync,
@@ -18,8 +20,6 @@ import {
 import { basename, join } from "node:path";
 import { HoldfastError } from "@holdfast/platform/error";
 import { fileKind, makeDurableDirectory, readRegularFile, syncDirectory, writeDurable } from "@holdfast/platform/files";
-
-/* The files of one SQLite store: where they are, what they must be, and what is kept of them when they are damaged. */
 
 export interface Layout {
   readonly directory: string;

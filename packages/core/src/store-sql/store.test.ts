@@ -1,31 +1,22 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, test } from "vitest";
+import { describe, onTestFinished, test } from "vitest";
 import { storeContract } from "@holdfast/testing/store-contract";
 import { createSetClock } from "@holdfast/testing/store-contract/harness";
-import type { Store } from "../store.ts";
-import { openSqliteStore } from "./open.ts";
+import { TEST_STORES, openTestStore } from "@holdfast/test-support/test-stores";
 
-describe("the SQL store on SQLite keeps the contract", () => {
+describe.each(TEST_STORES)("the SQL store on $name keeps the contract", ({ missing, location }) => {
   for (const { name, run } of storeContract) {
-    test(name, async () => {
-      const directory = mkdtempSync(join(tmpdir(), "holdfast-store-"));
+    test(name, async ({ skip }) => {
+      skip(missing !== null, missing ?? "");
+      const place = await location(onTestFinished);
       const clock = createSetClock();
-      const opened: Store[] = [];
-      try {
-        await run({
-          clock,
-          async open(identity) {
-            const store = await openSqliteStore({ directory, clock, ...(identity === undefined ? {} : { identity }) });
-            opened.push(store);
-            return store;
-          },
-        });
-      } finally {
-        await Promise.all(opened.map((store) => store.close()));
-        rmSync(directory, { recursive: true, force: true });
-      }
+      await run({
+        clock,
+        async open(identity) {
+          const store = await openTestStore(place, { clock, ...(identity === undefined ? {} : { identity }) });
+          onTestFinished(() => store.close());
+          return store;
+        },
+      });
     });
   }
 });

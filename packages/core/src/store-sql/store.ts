@@ -1,3 +1,5 @@
+// The store port over a driver: captures arguments in the call, then queues a write or answers from one snapshot.
+
 import type { Clock } from "@holdfast/platform/clock";
 import type { ProcessIdentity } from "@holdfast/platform/identity";
 import {
@@ -43,15 +45,13 @@ import {
   readStats,
 } from "./read.ts";
 import { readLease, readLeases, readSignals } from "./records.ts";
-import { FACT, getMeta } from "./schema.ts";
+import { FACT, getMeta, integer } from "./schema.ts";
 import { sweep } from "./sweep.ts";
 import { type ValueMemory, createValueMemory } from "../chunks.ts";
 import { checkStoredRun, exportRun, importRun } from "./transfer.ts";
 import { verify } from "./verify.ts";
 import { watchEntries } from "./watch.ts";
-import { type Handle, type Job, createGroup, momentsOf } from "./write.ts";
-
-/* The store port over a driver: captures arguments in the call, then queues a write or answers from one snapshot. */
+import { type Handle, type Job, type Needs, createGroup, momentsOf } from "./write.ts";
 
 const PAGE = 256;
 const NO_SIGNALS: readonly StoredSignal[] = Object.freeze([]);
@@ -81,6 +81,8 @@ export function createSqlStore(params: {
   /** For each run that this handle writes: what the next state is compared with. */
   const memories = new Map<string, ValueMemory>();
   const held = new Map<string, Lease>();
+  /** Of the runs whose lease this handle holds: where their rows are found, which never changes. */
+  const places = new Map<string, RunRef>();
   const listeners = new Set<() => void>();
   let closing: Promise<void> | undefined;
   const notify = (): void => {
@@ -118,6 +120,7 @@ export function createSqlStore(params: {
   function forget(lease: Lease): void {
     if (held.get(lease.run)?.epoch === lease.epoch) held.delete(lease.run);
     memories.delete(lease.run);
+    places.delete(lease.run);
   }
 
   function checkOpen(): void {
@@ -125,10 +128,10 @@ export function createSqlStore(params: {
   }
 
   /** Arguments are checked and captured in here, before the promise is returned. */
-  function write<T>(prepare: () => Job<T>): Promise<T> {
+  function write<T>(needs: () => Needs, prepare: () => Job<T>): Promise<T> {
     try {
       checkOpen();
-      return group.submit(prepare());
+      return group.submit(needs(), prepare());
     } catch (error) {
       return Promise.reject(driver.toError(error));
     }
@@ -147,7 +150,9 @@ export function createSqlStore(params: {
     checkRunId(run);
     return read(async (tx) => {
       await cuts.refuse(tx, run);
-      return work(tx, await findRun(tx, run));
+      const place = places.get(run) ?? (await findRun(tx, run));
+      if (held.has(run)) places.set(run, place);
+      return work(tx, place);
     });
   }
 
@@ -180,30 +185,34 @@ export function createSqlStore(params: {
   async function listSignals(run: string): Promise<readonly StoredSignal[]> {
     // Read before the signals: a commit in between changes it again.
     const version = signalsVersion();
-    if (quiet.get(run) === version) return NO_SIGNALS;
+    if (version !== null && quiet.get(run) === version) return NO_SIGNALS;
     const signals = Object.freeze(await readRun(run, (tx, { number }) => readSignals(tx, number)));
-    if (signals.length === 0) quiet.set(run, version);
+    if (signals.length === 0 && version !== null) quiet.set(run, version);
     return signals;
   }
 
-  function signalsVersion(): string {
+  function signalsVersion(): string | null {
     checkOpen();
     try {
-      return `${ownSignals} ${driver.version()}`;
+      const version = driver.version();
+      return version === null ? null : `${ownSignals} ${version}`;
     } catch (error) {
       throw driver.toError(error);
     }
   }
 
   /** The version of the database does not count this handle's own commits. */
-  async function writeSignal<T>(prepare: () => Job<T>): Promise<T> {
-    const result = await write(prepare);
+  async function writeSignal<T>(needs: () => Needs, prepare: () => Job<T>): Promise<T> {
+    const result = await write(needs, prepare);
     ownSignals += 1;
+    driver.signalled?.();
     return result;
   }
 
   async function shut(): Promise<void> {
-    await Promise.allSettled([...held.values()].map((lease) => group.submit(releaseLease(handle, lease))));
+    await Promise.allSettled(
+      [...held.values()].map((lease) => group.submit({ runs: [lease.run] }, releaseLease(handle, lease))),
+    );
     await group.idle();
     notify();
     endToken(token);
@@ -221,10 +230,13 @@ export function createSqlStore(params: {
     location,
 
     createRun: (run) =>
-      write(() => {
-        const { plan, make } = createRun(handle, captureNewRun(run));
-        return async (writing) => ((await plan(writing)) ?? (await make(writing))).run;
-      }),
+      write(
+        () => ({ runs: [run.id] }),
+        () => {
+          const { plan, make } = createRun(handle, captureNewRun(run));
+          return async (writing) => (plan(writing) ?? (await make(writing))).run;
+        },
+      ),
     async getRun(run) {
       checkRunId(run);
       return read(async (tx) => {
@@ -236,45 +248,62 @@ export function createSqlStore(params: {
     },
     listRuns: (query = {}) => read(async (tx) => listRuns(tx, query, await cuts.hide(tx))),
 
-    async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, slot, birth }) {
-      const lease = await write(() => {
-        holdLock();
-        const born = birth === undefined ? undefined : captureNewRun({ ...birth, id: run });
-        const take = takeLease(handle, { run: checkRunId(run), label, staleAfterMs, slot, born });
-        const first = birth?.first === undefined ? undefined : captureForSql(birth.first, memoryOf(run));
-        if (first === undefined) return take;
-        return async (writing) => {
-          const taken = await take(writing);
-          const { sequence } = await writing.head(run);
-          if (sequence === 0) await commit(handle, claimOf(taken), first)(writing);
-          return taken;
-        };
-      });
+    async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, over, slot, birth }) {
+      const lease = await write(
+        () => ({ runs: [run], slots: slot !== undefined, clock: true }),
+        () => {
+          holdLock();
+          const born = birth === undefined ? undefined : captureNewRun({ ...birth, id: run });
+          const take = takeLease(handle, { run: checkRunId(run), label, staleAfterMs, over, slot, born });
+          const first = birth?.first === undefined ? undefined : captureForSql(birth.first, memoryOf(run));
+          if (first === undefined) return take;
+          return async (writing) => {
+            const taken = await take(writing);
+            const { sequence } = writing.head(run);
+            if (sequence === 0) await commit(handle, claimOf(taken), first)(writing);
+            return taken;
+          };
+        },
+      );
       const isNew = held.get(run)?.epoch !== lease.epoch;
       held.set(run, lease);
       // A file that is not removed costs nothing; gc tries again.
       if (isNew) await sweepLocks().catch(() => undefined);
       return lease;
     },
-    renewLease: (lease) => write(() => renewLease(handle, lease)),
+    renewLease: (lease) =>
+      write(
+        () => ({ runs: [lease.run], clock: true }),
+        () => renewLease(handle, lease),
+      ),
     async releaseLease(lease) {
-      await write(() => releaseLease(handle, lease));
+      await write(
+        () => ({ runs: [lease.run] }),
+        () => releaseLease(handle, lease),
+      );
       forget(lease);
     },
     getLease: (run) => readRun(run, async (tx, { number }) => (await readLease(tx, { number, id: run })) ?? undefined),
     listLeases: () => read(async (tx) => Object.freeze(await readLeases(tx))),
+    async now() {
+      const { clock } = driver;
+      return clock === null ? handle.now().ms : read(async (tx) => integer((await tx.all(clock))[0] ?? {}, "now"));
+    },
 
     commit(wish) {
       const { lease, release } = wish;
-      const committed = write(() => {
-        const job = commit(handle, claimOf(lease), captureForSql(wish, memoryOf(checkRunId(lease.run))));
-        if (release !== true) return job;
-        return async (writing) => {
-          const done = await job(writing);
-          await releaseLease(handle, lease)(writing);
-          return done;
-        };
-      });
+      const committed = write(
+        () => ({ runs: [lease.run] }),
+        () => {
+          const job = commit(handle, claimOf(lease), captureForSql(wish, memoryOf(checkRunId(lease.run))));
+          if (release !== true) return job;
+          return async (writing) => {
+            const done = await job(writing);
+            await releaseLease(handle, lease)(writing);
+            return done;
+          };
+        },
+      );
       if (release === true) committed.then(() => forget(lease)).catch(() => undefined);
       return committed;
     },
@@ -308,30 +337,46 @@ export function createSqlStore(params: {
 
     listEffects: (run) => readRun(run, listEffects),
 
-    putSignal: (signal) => writeSignal(() => putSignal(captureSignal({ ...signal, run: checkRunId(signal.run) }))),
+    putSignal: (signal) =>
+      writeSignal(
+        () => ({ runs: [signal.run], once: true }),
+        () => putSignal(captureSignal({ ...signal, run: checkRunId(signal.run) })),
+      ),
     listSignals: (run) =>
       run === undefined ? read(async (tx) => Object.freeze(await readSignals(tx, null))) : listSignals(run),
-    moveSignal: ({ run, id, from, to }) => writeSignal(() => moveSignal({ run: checkRunId(run), id, from, to })),
+    moveSignal: ({ run, id, from, to }) =>
+      writeSignal(
+        () => ({ runs: [run], once: true }),
+        () => moveSignal({ run: checkRunId(run), id, from, to }),
+      ),
 
     tag: ({ run, sequence, name, move = false, from = [], by }) =>
-      write(() =>
-        addTag(handle, {
-          run: checkRunId(run),
-          sequence: checkSequence(sequence),
-          name: checkTagName(name),
-          move,
-          from: othersOf(run, from),
-          by,
-        }),
+      write(
+        () => ({ runs: [run, ...from] }),
+        () =>
+          addTag(handle, {
+            run: checkRunId(run),
+            sequence: checkSequence(sequence),
+            name: checkTagName(name),
+            move,
+            from: othersOf(run, from),
+            by,
+          }),
       ),
-    untag: ({ run, name, by }) => write(() => removeTag(handle, { run: checkRunId(run), name: String(name), by })),
+    untag: ({ run, name, by }) =>
+      write(
+        () => ({ runs: [run] }),
+        () => removeTag(handle, { run: checkRunId(run), name: String(name), by }),
+      ),
 
     drop: ({ run, drops }) =>
-      write(() =>
-        drop(handle, {
-          run: checkRunId(run),
-          drops: drops.map(({ sequence, why }) => ({ sequence: checkSequence(sequence), why: String(why) })),
-        }),
+      write(
+        () => ({ runs: [run] }),
+        () =>
+          drop(handle, {
+            run: checkRunId(run),
+            drops: drops.map(({ sequence, why }) => ({ sequence: checkSequence(sequence), why: String(why) })),
+          }),
       ),
     listTombstones: (run) => readRun(run, async (tx, found) => Object.freeze(await findTombstones(tx, found))),
 
@@ -356,27 +401,37 @@ export function createSqlStore(params: {
       }
     },
     quarantine: ({ run, sequences, reason }) =>
-      write(() =>
-        quarantine(handle, {
-          run: checkRunId(run),
-          sequences: sequences.map(checkSequence),
-          reason: String(reason),
-        }),
+      write(
+        () => ({ runs: [run] }),
+        () =>
+          quarantine(handle, {
+            run: checkRunId(run),
+            sequences: sequences.map(checkSequence),
+            reason: String(reason),
+          }),
       ),
 
     exportRun: (run) =>
       readRun(run, async (tx, { number, run: born }) => deepFreeze(await exportRun(tx, number, born))),
-    async importRun({ stored, label, first }) {
+    async importRun({ stored, label, first, copy = false }) {
       checkOpen();
       const checked = await checkStoredRun(stored);
-      return await write(() => importRun(handle, { checked, label, first, memory: createValueMemory() }));
+      return await write(
+        () => ({ runs: [checked.run.id] }),
+        () => importRun(handle, { checked, label, first, copy, memory: createValueMemory() }),
+      );
     },
 
+    ...(driver.changes === undefined ? {} : { changes: driver.changes }),
     ...(params.access === "read" ? { withheld: cuts.withheld } : {}),
     makeRoom: async () => driver.makeRoom(),
     stats: () => read((tx) => readStats(tx, driver)),
     getMeta: (key) => read((tx) => getMeta(tx, FACT + key)),
-    setMeta: (key, value) => write(() => setFact(String(key), String(value))),
+    setMeta: (key, value) =>
+      write(
+        () => ({ runs: [] }),
+        () => setFact(String(key), String(value)),
+      ),
 
     close() {
       closing ??= shut();

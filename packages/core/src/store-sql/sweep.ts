@@ -1,3 +1,9 @@
+// Frees chunks that no checkpoint and no journal entry needs, while others write.
+//
+// First the number of sweeps is raised, in a transaction of its own. A save that commits later marks every chunk it relies on with the new
+// number; a save that committed earlier is found when the roots are read. So a chunk that no root needs and that has an older number is not
+// needed. Only such chunks are deleted, in small transactions that check the number again.
+
 import { sha256 } from "../json.ts";
 import type { SweepReport } from "../store.ts";
 import type { Driver } from "./driver.ts";
@@ -6,19 +12,13 @@ import { bytes, integer, text } from "./schema.ts";
 import { type Reference, parseChunk, parseJson, referencesIn, unpackText } from "../chunks.ts";
 import type { Group } from "./write.ts";
 
-/*
- * Frees chunks that no checkpoint and no journal entry needs, while others write.
- *
- * First the number of sweeps is raised, in a transaction of its own. A save that commits later marks every chunk it relies on with the new
- * number; a save that committed earlier is found when the roots are read. So a chunk that no root needs and that has an older number is not
- * needed. Only such chunks are deleted, in small transactions that check the number again.
- */
-
 const PAGE = 64;
 const DELETED_AT_ONCE = 256;
 
 export async function sweep(driver: Driver, group: Group, params: { readonly dryRun: boolean }): Promise<SweepReport> {
-  const under = params.dryRun ? Number.MAX_SAFE_INTEGER : await group.submit(async (writing) => writing.beginSweep());
+  const under = params.dryRun
+    ? Number.MAX_SAFE_INTEGER
+    : await group.submit({ runs: [], sweep: "begin" }, async (writing) => writing.beginSweep());
   const live = await markLive(driver);
   const report = { chunks: 0, freedBytes: 0 };
   for (let after = 0; ;) {
@@ -32,7 +32,9 @@ export async function sweep(driver: Driver, group: Group, params: { readonly dry
     if (last === undefined) break;
     after = integer(last, "place");
     const dead = rows.filter((row) => !live.has(Buffer.from(bytes(row, "digest")).toString("base64url")));
-    const places = dead.map((row) => integer(row, "place"));
+    // In the order in which savers write chunks: otherwise the two could wait for each other.
+    const inOrder = dead.toSorted((a, b) => Buffer.compare(bytes(a, "digest"), bytes(b, "digest")));
+    const places = inOrder.map((row) => integer(row, "place"));
     const gone = params.dryRun || places.length === 0 ? new Set(places) : await remove(group, places, under);
     for (const row of dead) {
       if (!gone.has(integer(row, "place"))) continue;
@@ -45,13 +47,10 @@ export async function sweep(driver: Driver, group: Group, params: { readonly dry
 }
 
 function remove(group: Group, places: readonly number[], under: number): Promise<ReadonlySet<number>> {
-  return group.submit(async ({ tx }) => {
-    const gone = new Set<number>();
-    for (const place of places) {
-      const [row] = await tx.all("DELETE FROM chunks WHERE place = ? AND sweep < ? RETURNING place", [place, under]);
-      if (row !== undefined) gone.add(integer(row, "place"));
-    }
-    return gone;
+  return group.submit({ runs: [] }, async ({ tx }) => {
+    const sql = "DELETE FROM chunks WHERE place = ? AND sweep < ? RETURNING place";
+    const rows = await Promise.all(places.map((place) => tx.all(sql, [place, under])));
+    return new Set(rows.flat().map((row) => integer(row, "place")));
   });
 }
 

@@ -1,5 +1,8 @@
+// One whole run out of a store and into another, verbatim: the hash chain covers id, times, epochs and bodies, so nothing in it can change.
+
 import { hash as hashOf } from "node:crypto";
 import { HoldfastError } from "@holdfast/platform/error";
+import { randomId } from "@holdfast/platform/identity";
 import {
   type EncodedValue,
   createValueMemory,
@@ -12,16 +15,17 @@ import {
 import type { ValueMemory } from "../chunks.ts";
 import { type EntryKind, type JournalEntry, birthDigest, birthRecord, entryHash } from "../journal.ts";
 import { type Digest, type JsonObject, deepFreeze, isJsonObject, sha256 } from "../json.ts";
-import { parsePlanes } from "../planes-shape.ts";
+import { DEFAULT_STALE_AFTER_MS, type Lease, planLease } from "../lease.ts";
+import { parsePlanes } from "../checkpoint.ts";
 import { RUN_ID, type Run, checkTagName } from "../run.ts";
 import { NEW_RUN } from "../status.ts";
 import { claimOf, planeFacts } from "../store-commit.ts";
-import { type CommitBody, type StoredEntry, type StoredRun, runExists } from "../store.ts";
+import { type CommitBody, type StoredEntry, type StoredRun, leaseHeld, runExists } from "../store.ts";
 import { canonicalJson } from "../values.ts";
 import { COMPRESS_ROOT_FROM, PUT_EFFECT, captureForSql, commit, contentOf } from "./changes.ts";
 import type { ReadTransaction } from "./driver.ts";
 import { type Fold, addToFold, newFold } from "./journal-fold.ts";
-import { releaseLease, takeLease } from "./leases.ts";
+import { ownerLiveness, placeOf, putLease, releaseLease, takeLease } from "./leases.ts";
 import {
   ENTRY_COLUMNS,
   bodyText,
@@ -35,8 +39,6 @@ import {
 } from "./records.ts";
 import { digest, integer } from "./schema.ts";
 import { type EntryFacts, type Handle, type Head, type Job, type Writing, factsOf } from "./write.ts";
-
-/* One whole run out of a store and into another, verbatim: the hash chain covers id, times, epochs and bodies, so nothing in it can change. */
 
 /** Every read is checked: a run that is damaged here cannot be exported as whole. */
 export async function exportRun(tx: ReadTransaction, number: number, run: Run): Promise<StoredRun> {
@@ -61,7 +63,12 @@ export async function exportRun(tx: ReadTransaction, number: number, run: Run): 
 async function collectChunks(tx: ReadTransaction, root: string, chunks: Map<string, string>): Promise<void> {
   await decodeValue(root, async (digests) => {
     const missing = digests.filter((one) => !chunks.has(one));
-    for (const [name, text] of await loadChunks(tx, missing)) chunks.set(name, text);
+    const found = await loadChunks(tx, missing);
+    // In the order of the references: a database returns rows in any order.
+    for (const name of missing) {
+      const text = found.get(name);
+      if (text !== undefined) chunks.set(name, text);
+    }
     return new Map(digests.flatMap((one) => [[one, chunks.get(one) ?? ""]] as const));
   });
 }
@@ -76,6 +83,7 @@ export interface CheckedRun {
 
 interface CheckedRow {
   readonly kind: EntryKind;
+  readonly hash: Digest;
   readonly entry: StoredEntry;
   readonly body: JsonObject;
   readonly about: EntryFacts;
@@ -124,7 +132,7 @@ export async function checkStoredRun(stored: StoredRun): Promise<CheckedRun> {
       const checkpoint = isCheckpoint ? await checkCheckpoint({ run, entry, fold, hash, chunks, memory }) : null;
       const about =
         checkpoint === null ? factsOf(body) : { step: checkpoint.stage, started: null, summary: nameOf(body) };
-      rows.push({ kind, entry, body, about, checkpoint });
+      rows.push({ kind, hash, entry, body, about, checkpoint });
     });
   }
   await checked(rows.length, async () => {
@@ -225,7 +233,7 @@ function nameOf(body: JsonObject): string | null {
 
 /**
  * Writes the run, its tables and the commit that follows, in one transaction. "same": the store has all of this already. RUN_EXISTS when it
- * has another run of that id, or fewer entries of this one.
+ * has another run of that id, or fewer entries of this one and the caller does not ask for a copy.
  */
 export function importRun(
   handle: Handle,
@@ -233,39 +241,83 @@ export function importRun(
     readonly checked: CheckedRun;
     readonly label: string;
     readonly first: CommitBody | null;
+    readonly copy: boolean;
     readonly memory: ValueMemory;
   },
-): Job<"imported" | "same"> {
+): Job<"imported" | "extended" | "same"> {
   const { run, fold, rows } = params.checked;
   return async (writing) => {
-    const found = await writing.findHead(run.id);
+    const found = writing.findHead(run.id);
     if (found !== undefined) {
       if (await hasEntry(writing, found, rows.length, params.checked.head)) return "same";
-      throw runExists(run.id);
+      if (!params.copy || rows[found.entries - 1]?.hash !== found.hash) throw runExists(run.id);
+      checkFree(handle, found);
     }
-    const json = canonicalJson(birthRecord(run));
-    const [row] = await writing.tx.all(
-      "INSERT INTO runs (id, workflow, birth, epoch, entries, head, sequence, checkpoints) VALUES (?, ?, ?, 0, 0, ?, 0, 0) RETURNING run",
-      [run.id, run.workflow, json, Buffer.from(birthDigest(run), "hex")],
-    );
-    const number = integer(row ?? {}, "run");
+    const number = found === undefined ? await insertRun(writing, run) : removeRows(writing, found);
     const head = writeEntries(writing, params.checked, number);
     for (const [name, sequence] of fold.tags)
       writing.tx.run("INSERT INTO tags (run, name, sequence) VALUES (?, ?, ?)", [number, name, sequence]);
     for (const effect of fold.effects.values()) writing.tx.run(PUT_EFFECT, effectValues(number, effect));
-    writing.setHead(head);
-    if (params.first === null) return "imported";
-    const lease = await takeLease(handle, {
+    const lease = params.copy ? copiedLease(run.id, params.checked) : null;
+    if (lease !== null) putLease(writing, head, lease);
+    writing.setHead({ ...head, lease });
+    if (params.first === null) return found === undefined ? "imported" : "extended";
+    const taken = await takeLease(handle, {
       run: run.id,
       label: params.label,
       staleAfterMs: 0,
+      over: undefined,
       slot: undefined,
       born: undefined,
     })(writing);
-    await commit(handle, claimOf(lease), captureForSql(params.first, params.memory))(writing);
-    await releaseLease(handle, lease)(writing);
+    await commit(handle, claimOf(taken), captureForSql(params.first, params.memory))(writing);
+    await releaseLease(handle, taken)(writing);
     return "imported";
   };
+}
+
+async function insertRun(writing: Writing, run: Run): Promise<number> {
+  const [row] = await writing.tx.all(
+    "INSERT INTO runs (id, workflow, birth, epoch, entries, head, sequence, checkpoints) VALUES (?, ?, ?, 0, 0, ?, 0, 0) RETURNING run",
+    [run.id, run.workflow, canonicalJson(birthRecord(run)), Buffer.from(birthDigest(run), "hex")],
+  );
+  return integer(row ?? {}, "run");
+}
+
+/** All rows of a shorter copy, in the transaction that writes the longer one: every one of its entries is part of that. */
+function removeRows(writing: Writing, { number }: Head): number {
+  for (const table of ["entries", "checkpoints", "tombstones", "effects", "tags", "leases"])
+    writing.tx.run(`DELETE FROM ${table} WHERE run = ?`, [number]);
+  return number;
+}
+
+/** LEASE_HELD while an owner may still write the copy that is here. */
+function checkFree(handle: Handle, { lease, epoch }: Head): void {
+  if (lease === null) return;
+  const liveness = ownerLiveness(lease.owner, placeOf(handle), handle.identity);
+  const now = handle.now().ms;
+  const plan = planLease({ epoch, held: lease, token: "", liveness, now, staleAfterMs: DEFAULT_STALE_AFTER_MS });
+  if (plan.kind === "refuse") throw leaseHeld(lease);
+}
+
+/** Of an owner that has not released it: no handle has its token, and it is as old as the journal says. */
+function copiedLease(run: string, { fold, rows }: CheckedRun): Lease | null {
+  const taken = rows.findLast(({ kind }) => kind === "lease.taken");
+  if (fold.lease === null || taken === undefined) return null;
+  const owner = isJsonObject(fold.lease) ? fold.lease : {};
+  const { host, pid, started = null, boot = null, label } = owner;
+  const isText = (value: unknown): value is string | null => value === null || typeof value === "string";
+  if (
+    typeof host !== "string" ||
+    typeof pid !== "number" ||
+    typeof label !== "string" ||
+    !isText(started) ||
+    !isText(boot)
+  )
+    throw corrupt(`The journal of ${run} has a lease without an owner`);
+  const { at, epoch } = taken.entry;
+  const token = `copied-${randomId()}`;
+  return deepFreeze({ run, epoch, owner: { token, host, pid, started, boot, label }, takenAt: at, heartbeatAt: at });
 }
 
 /** The lease of the process that wrote the run elsewhere is not taken over: the next one here takes a new epoch. */

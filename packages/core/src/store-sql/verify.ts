@@ -1,3 +1,5 @@
+// Recomputes everything from the journal and names what is wrong. Reads in short transactions, so writers continue.
+
 import { HoldfastError } from "@holdfast/platform/error";
 import { type JournalEntry, birthDigest, entryHash } from "../journal.ts";
 import { type Digest, sha256 } from "../json.ts";
@@ -25,8 +27,6 @@ import {
 import { bytes, checkedMeta, digest, digestOrNull, integer, isoTime, text, textOrNull } from "./schema.ts";
 import { type Reference, parseChunk, parseJson, referencesIn, unpackText } from "../chunks.ts";
 import { factsOf } from "./write.ts";
-
-/* Recomputes everything from the journal and names what is wrong. Reads in short transactions, so writers continue. */
 
 const PAGE = 128;
 /** More than a reader would look at; the summary counts no further. */

@@ -1,9 +1,15 @@
+// Streams entries as any process commits them.
+
 import type { JournalEntry } from "../journal.ts";
-import type { Driver, ReadTransaction } from "./driver.ts";
+import { type Driver, type ReadTransaction, type Row, allIn } from "./driver.ts";
 import { findRun, journalPage } from "./read.ts";
 import { integer, text } from "./schema.ts";
 
 const PAGE = 256;
+/** How many rows back an entry may appear that was not there at the last look, where commits have no order. */
+const OVERLAP = 1000;
+/** How late one that appears further back is found. */
+const LOOK_AT_ALL_MS = 60_000;
 
 /**
  * Entries as they are committed, by any process. Of each run in their order; between runs there is no order, since a database may number rows in
@@ -30,31 +36,57 @@ export function watchEntries(
     isDue = true;
     wake();
   };
+  /** Rows of `entries` up to this place are known. null: not yet. */
+  let known: number | null = null;
+  let lookedAtAll = Number.NEGATIVE_INFINITY;
   const started = driver.read(async (tx) => {
     if (query.run !== null) await query.check(tx, query.run);
-    for (const { number, entries } of await heads(tx)) if (query.after === null) reached.set(number, entries);
+    const { runs, place } = await look(tx);
+    if (query.after !== null) return;
+    for (const { number, entries } of runs) reached.set(number, entries);
+    known = place;
   });
   // The error is thrown where the entries are read.
   started.catch(() => {});
 
-  async function heads(tx: ReadTransaction): Promise<readonly Watched[]> {
-    if (query.run !== null) await findRun(tx, query.run);
-    const rows = await tx.all(
-      `SELECT run, id, entries FROM runs ${query.run === null ? "" : "WHERE id = ? "}ORDER BY run`,
-      query.run === null ? [] : [query.run],
-    );
-    return rows.map((row) => ({ number: integer(row, "run"), id: text(row, "id"), entries: integer(row, "entries") }));
+  /** The runs that may have moved. A store may have very many runs, so those without new rows are not read. */
+  async function look(tx: ReadTransaction): Promise<Look> {
+    if (query.run !== null) {
+      await findRun(tx, query.run);
+      return { runs: watched(await tx.all(`${RUNS} WHERE id = ?`, [query.run])), place: 0, isWhole: true };
+    }
+    const now = performance.now();
+    if (known === null || (!driver.ordersCommits && now - lookedAtAll > LOOK_AT_ALL_MS)) {
+      lookedAtAll = now;
+      const [newest] = await tx.all("SELECT coalesce(max(place), 0) AS place FROM entries");
+      const place = integer(newest ?? {}, "place");
+      return { runs: watched(await tx.all(`${RUNS} ORDER BY run`)), place, isWhole: true };
+    }
+    const rows = await tx.all("SELECT place, run, entry FROM entries WHERE place > ? ORDER BY place LIMIT ?", [
+      known - (driver.ordersCommits ? 0 : OVERLAP),
+      2 * OVERLAP,
+    ]);
+    const moved = rows.filter((row) => integer(row, "entry") > reachedOf(integer(row, "run")));
+    const numbers = [...new Set(moved.map((row) => integer(row, "run")))];
+    const runs = watched(await allIn(tx, `${RUNS} WHERE run IN (??)`, numbers));
+    const place = rows.reduce((last, row) => Math.max(last, integer(row, "place")), known);
+    return { runs, place, isWhole: rows.length < 2 * OVERLAP };
   }
+
+  const reachedOf = (number: number): number => reached.get(number) ?? query.after ?? 0;
 
   /** The next page of one run that has moved. */
   async function nextPage(): Promise<readonly JournalEntry[]> {
-    return driver.read(async (tx) => {
-      for (const { number, id, entries } of await heads(tx)) {
-        const from = reached.get(number) ?? query.after ?? 0;
-        if (entries > from) return journalPage(tx, { number, id }, from, PAGE);
-      }
-      return [];
+    const { page, place, isWhole } = await driver.read(async (tx) => {
+      const { runs, ...found } = await look(tx);
+      const moved = runs.find(({ number, entries }) => entries > reachedOf(number));
+      // Rows count as known when all of their runs have been read.
+      if (moved === undefined) return { page: [], ...found };
+      return { ...found, page: await journalPage(tx, moved, reachedOf(moved.number), PAGE), place: known };
     });
+    isDue ||= !isWhole;
+    known = place;
+    return page;
   }
 
   const isOver = (): boolean => signal.aborted || query.isClosed();
@@ -92,8 +124,22 @@ export function watchEntries(
   return { entries: follow(), started };
 }
 
+const RUNS = "SELECT run, id, entries FROM runs";
+
 interface Watched {
   readonly number: number;
   readonly id: string;
   readonly entries: number;
+}
+
+interface Look {
+  readonly runs: readonly Watched[];
+  /** The newest row of `entries` that was looked at. */
+  readonly place: number;
+  /** There are no newer ones. */
+  readonly isWhole: boolean;
+}
+
+function watched(rows: readonly Row[]): readonly Watched[] {
+  return rows.map((row) => ({ number: integer(row, "run"), id: text(row, "id"), entries: integer(row, "entries") }));
 }

@@ -1,3 +1,7 @@
+// The one write path. Calls queue up; all that wait when a transaction begins share it and its sync. Each call makes all its checks before
+// it writes its first row, so one that is refused leaves the others alone. After an error of the database the group is rolled back and each
+// call is tried by itself.
+
 import type { Clock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { ProcessIdentity } from "@holdfast/platform/identity";
@@ -5,18 +9,12 @@ import { type EntryKind, entryHash } from "../journal.ts";
 import type { Digest, Json } from "../json.ts";
 import type { Lease } from "../lease.ts";
 import type { Run } from "../run.ts";
-import type { LeaseClaim } from "../store-commit.ts";
-import { leaseLost, runNotFound } from "../store.ts";
-import type { Driver, WriteTransaction } from "./driver.ts";
-import { parseBirth, readLease } from "./records.ts";
+import { type LeaseClaim, leaseLost } from "../store-commit.ts";
+import { runNotFound } from "../store.ts";
+import { type Driver, type LostAnswer, type ReadTransaction, type WriteTransaction, allIn } from "./driver.ts";
+import { parseBirth, readLeasesOf } from "./records.ts";
 import { digest, digestOrNull, getMeta, integer, putMeta, text, textOrNull } from "./schema.ts";
 import { type Chunk, packText } from "../chunks.ts";
-
-/*
- * The one write path. Calls queue up; all that wait when a transaction begins share it and its sync. Each call makes all its checks before it
- * writes its first row, so one that is refused leaves the others alone. After an error of the database the group is rolled back and each call is
- * tried by itself.
- */
 
 /** The end of a run, as the next entry continues it. */
 export interface Head {
@@ -55,12 +53,16 @@ export interface Handle {
 
 /** Many commits fall into one millisecond; its text is made once. */
 export function momentsOf(clock: Clock): () => Moment {
-  let last: Moment = { ms: 0, iso: new Date(0).toISOString() };
+  let last = momentAt(0);
   return () => {
     const ms = Math.trunc(clock.now());
-    if (ms !== last.ms) last = { ms, iso: new Date(ms).toISOString() };
+    if (ms !== last.ms) last = momentAt(ms);
     return last;
   };
+}
+
+function momentAt(ms: number): Moment {
+  return { ms, iso: new Date(ms).toISOString() };
 }
 
 export interface NewRow {
@@ -105,28 +107,41 @@ export function factsOf(body: Readonly<Record<string, unknown>>): EntryFacts {
 /** Inside a write transaction. */
 export interface Writing {
   readonly tx: WriteTransaction;
+  /** For leases: the time of the database, where several machines use it. */
+  readonly now: () => Moment;
   /** How many sweeps there have been: a chunk that was known before the last one may be gone. */
   readonly sweeps: () => number;
   /** Counts one more sweep. From its commit on every save writes its chunks again, or marks those that are there. */
   beginSweep(): number;
-  /** undefined when there is no such run. */
-  findHead(run: string): Promise<Head | undefined>;
+  /** Of a run that the job named; undefined when it is not there. */
+  findHead(run: string): Head | undefined;
   /** RUN_NOT_FOUND. */
-  head(run: string): Promise<Head>;
+  head(run: string): Head;
   /** Changes of a head other than by `append`. Written when the group is complete. */
   setHead(head: Head): void;
   /** A head whose row in `runs` did not change. */
   remember(head: Head): void;
   append(head: Head, row: NewRow, moment: Moment): Head;
-  /** Writes the chunks that are not known to be there. */
+  /** Writes the chunks that are not known to be there, with those of the whole group. */
   putChunks(chunks: readonly Chunk[]): void;
 }
 
 export type Job<T> = (writing: Writing) => Promise<T>;
 
+/** What a job needs to itself. Every run that it writes or decides by is named, so that all are locked in one order before the first job. */
+export interface Needs {
+  readonly runs: readonly string[];
+  readonly slots?: boolean;
+  /** Compares times of different machines. */
+  readonly clock?: boolean;
+  readonly sweep?: "begin";
+  /** Its change leaves no entry, and must not be made twice. */
+  readonly once?: boolean;
+}
+
 export interface Group {
   /** Jobs commit in the order of these calls. A job throws before its first write, or not at all. */
-  submit<T>(job: Job<T>): Promise<T>;
+  submit<T>(needs: Needs, job: Job<T>): Promise<T>;
   /** Jobs that are submitted later wait for this. */
   hold(reading: Promise<unknown>): void;
   /** Settles when everything submitted so far has. */
@@ -134,6 +149,7 @@ export interface Group {
 }
 
 interface Pending {
+  readonly needs: Needs;
   readonly job: Job<unknown>;
   resolve(result: unknown): void;
   reject(error: HoldfastError): void;
@@ -149,6 +165,8 @@ interface StoredChunk {
 }
 
 const LARGEST_GROUP = 512;
+/** In a larger group, the one question that reads all heads costs less than a check of each. */
+const MOST_CHECKED = 8;
 /** Longest stretch of commits without a turn of the event loop. */
 const TURN_EVERY_MS = 10;
 /** Chunks below this many characters hardly compress. */
@@ -172,6 +190,8 @@ export function createGroup(params: {
   /** As of the last transaction; used again while no other connection commits. */
   const heads = new Map<string, Head>();
   let sweeps = -1;
+  /** As of the transaction under way, where the database has a clock. */
+  let databaseTime: Moment | null = null;
   let queue: Pending[] = [];
   let working: Promise<void> | undefined;
   let held: Promise<unknown> | undefined;
@@ -207,15 +227,32 @@ export function createGroup(params: {
     }
     const changed = new Set<string>();
     const chunks: StoredChunk[] = [];
+    const claims = {
+      sweep: group.some(({ needs }) => needs.sweep === "begin") ? "begin" : "none",
+      slots: group.some(({ needs }) => needs.slots === true),
+    } as const;
+    let trusts = trustsHeads(group);
     let answers: readonly Answer[];
     try {
-      answers = await driver.write(async (tx, undisturbed) => {
-        if (!undisturbed) heads.clear();
-        if (!undisturbed || sweeps < 0) sweeps = Number((await getMeta(tx, "store/sweeps")) ?? 0);
-        const answered = await runJobs(tx, group, changed, chunks);
-        for (const run of changed) updateRun(tx, heads.get(run));
-        return answered;
-      });
+      answers = await driver.write(
+        claims,
+        async (tx, undisturbed) => {
+          changed.clear();
+          chunks.length = 0;
+          if (trusts) checkHeads(tx, group);
+          else {
+            if (!undisturbed) forgetHeads(group);
+            await prepare(tx, undisturbed, group);
+          }
+          // A repetition reads: one of the heads was not what it should be.
+          trusts = false;
+          const answered = await runJobs(tx, group, changed, chunks);
+          for (const run of changed) updateRun(tx, heads.get(run));
+          writeChunks(tx, chunks);
+          return answered;
+        },
+        (tx) => examine(tx, group, changed),
+      );
     } catch (error) {
       heads.clear();
       sweeps = -1;
@@ -230,6 +267,72 @@ export function createGroup(params: {
       else if (answer !== undefined) reject(answer.error);
     }
     if (changed.size > 0) params.committed();
+  }
+
+  /** Whether what this handle wrote last is checked, not read: it holds the leases of the few runs, and nothing asks for the time or for slots. */
+  function trustsHeads(group: readonly Pending[]): boolean {
+    if (driver.checkHead === null || sweeps < 0 || group.length > MOST_CHECKED) return false;
+    return group.every(
+      ({ needs }) =>
+        needs.runs.length > 0 &&
+        needs.slots !== true &&
+        needs.clock !== true &&
+        needs.sweep === undefined &&
+        needs.runs.every((run) => isOwn(heads.get(run))),
+    );
+  }
+
+  function isOwn(head: Head | undefined): boolean {
+    return head?.lease?.owner.token === params.handle.token;
+  }
+
+  /** Another connection may have changed them. What is checked when it is used again stays. */
+  function forgetHeads(group: readonly Pending[]): void {
+    if (driver.checkHead === null) return heads.clear();
+    for (const { needs } of group) for (const run of needs.runs) heads.delete(run);
+    for (const [run, head] of heads) if (!isOwn(head)) heads.delete(run);
+  }
+
+  /** In the order in which `loadHeads` locks. An answer that is wrong because a head is old is never given: nothing is committed. */
+  function checkHeads(tx: WriteTransaction, group: readonly Pending[]): void {
+    databaseTime = null;
+    if (driver.checkHead === null) return;
+    for (const run of [...new Set(group.flatMap(({ needs }) => needs.runs))].toSorted()) {
+      const head = heads.get(run);
+      if (head !== undefined) tx.run(driver.checkHead, [head.number, Buffer.from(head.hash, "hex"), String(sweeps)]);
+    }
+  }
+
+  /** One round trip: all questions are sent before the first answer. The leases are read by a statement of their own: see `loadHeads`. */
+  async function prepare(tx: WriteTransaction, undisturbed: boolean, group: readonly Pending[]): Promise<void> {
+    const missing = new Set(group.flatMap(({ needs }) => needs.runs).filter((run) => !heads.has(run)));
+    const isKnown = undisturbed && sweeps >= 0;
+    databaseTime = null;
+    if (isKnown && missing.size === 0) return;
+    const [counted, loaded, time] = await Promise.all([
+      isKnown ? sweeps : getMeta(tx, "store/sweeps"),
+      loadHeads(tx, [...missing].toSorted(), driver.forUpdate),
+      driver.clock !== null && group.some(({ needs }) => needs.clock === true) ? tx.all(driver.clock) : null,
+    ]);
+    sweeps = Number(counted ?? 0);
+    if (time !== null) databaseTime = momentAt(integer(time[0] ?? {}, "now"));
+    for (const head of loaded) heads.set(head.run.id, head);
+  }
+
+  /** A commit is known by the last entry of any run that it changed: nothing else can have written an entry with that hash. */
+  async function examine(
+    tx: ReadTransaction,
+    group: readonly Pending[],
+    changed: ReadonlySet<string>,
+  ): Promise<LostAnswer> {
+    const [run] = changed;
+    const head = run === undefined ? undefined : heads.get(run);
+    if (head === undefined) return group.some(({ needs }) => needs.once === true) ? "unknown" : "repeat";
+    const [row] = await tx.all(
+      "SELECT e.hash FROM entries e JOIN runs r ON r.run = e.run WHERE r.id = ? AND e.entry = ?",
+      [head.run.id, head.entries],
+    );
+    return row !== undefined && digest(row, "hash") === head.hash ? "committed" : "repeat";
   }
 
   async function runJobs(
@@ -265,28 +368,22 @@ export function createGroup(params: {
   }
 
   function writingOn(tx: WriteTransaction, changed: Set<string>, chunks: StoredChunk[]): Writing {
-    async function findHead(run: string): Promise<Head | undefined> {
-      const known = heads.get(run);
-      if (known !== undefined) return known;
-      const head = await loadHead(tx, run);
-      if (head !== undefined) heads.set(run, head);
-      return head;
-    }
     function setHead(head: Head): void {
       heads.set(head.run.id, head);
       changed.add(head.run.id);
     }
     return {
       tx,
+      now: () => databaseTime ?? params.handle.now(),
       sweeps: () => sweeps,
       beginSweep() {
         sweeps += 1;
         putMeta(tx, "store/sweeps", String(sweeps));
         return sweeps;
       },
-      findHead,
-      async head(run) {
-        const head = await findHead(run);
+      findHead: (run) => heads.get(run),
+      head(run) {
+        const head = heads.get(run);
         if (head === undefined) throw runNotFound(run);
         return head;
       },
@@ -317,10 +414,7 @@ export function createGroup(params: {
         return next;
       },
       putChunks(wanted) {
-        for (const chunk of wanted) {
-          tx.run(TOUCH_CHUNK, [Buffer.from(chunk.digest, "base64url"), sweeps, packText(chunk.text, COMPRESS_FROM)]);
-          chunks.push({ chunk, sweep: sweeps });
-        }
+        for (const chunk of wanted) chunks.push({ chunk, sweep: sweeps });
       },
     };
   }
@@ -333,14 +427,13 @@ export function createGroup(params: {
     driver.highWater?.note(storeId, records);
   }
 
-  /** Nothing of the group was written. One member may be the cause, so each is tried by itself. */
   async function fail(group: readonly Pending[], error: unknown): Promise<void> {
     const reason = driver.toError(error);
     if (driver.losesTrust(error)) {
       broken = reason;
       params.onDistrust();
     }
-    const together = group.length > 1 && broken === undefined && reason.code !== "STORE_BUSY";
+    const together = group.length > 1 && broken === undefined && driver.blamesOne(error);
     for (const pending of group) {
       if (together) await commit([pending]);
       else pending.reject(reason);
@@ -348,10 +441,10 @@ export function createGroup(params: {
   }
 
   return {
-    submit(job) {
+    submit(needs, job) {
       return new Promise((resolve, reject) => {
         // `resolve` takes what `job` gives; the queue holds jobs of all types.
-        queue.push({ job, resolve: resolve as (result: unknown) => void, reject });
+        queue.push({ needs, job, resolve: resolve as (result: unknown) => void, reject });
         working ??= Promise.resolve().then(work);
       });
     },
@@ -363,29 +456,46 @@ export function createGroup(params: {
 }
 
 /**
- * The only place where a run's row is read for writing. A database with row locks must lock the row here in one statement and read it in the
- * next: a joined row may be from before the wait.
+ * The only place where a run's row is read for writing. The rows are locked in the order of their ids. The leases are read by the next statement:
+ * a row that is joined to a locked one may be from before the wait for the lock.
  */
-async function loadHead(tx: WriteTransaction, run: string): Promise<Head | undefined> {
-  const [row] = await tx.all(
-    "SELECT run, birth, epoch, entries, head, sequence, digest, checkpoints, state FROM runs WHERE id = ?",
-    [run],
-  );
-  if (row === undefined) return undefined;
-  const number = integer(row, "run");
-  const birth = parseBirth(text(row, "birth"));
-  return {
-    number,
-    run: birth,
-    epoch: integer(row, "epoch"),
-    lease: await readLease(tx, { number, id: birth.id }),
-    entries: integer(row, "entries"),
-    hash: digest(row, "head"),
-    sequence: integer(row, "sequence"),
-    digest: digestOrNull(row, "digest"),
-    checkpoints: integer(row, "checkpoints"),
-    state: textOrNull(row, "state"),
-  };
+async function loadHeads(tx: WriteTransaction, runs: readonly string[], forUpdate: string): Promise<readonly Head[]> {
+  const [rows, leases] = await Promise.all([
+    allIn(
+      tx,
+      `SELECT run, birth, epoch, entries, head, sequence, digest, checkpoints, state FROM runs WHERE id IN (??) ORDER BY id${forUpdate}`,
+      runs,
+    ),
+    readLeasesOf(tx, runs),
+  ]);
+  return rows.map((row) => {
+    const birth = parseBirth(text(row, "birth"));
+    return {
+      number: integer(row, "run"),
+      run: birth,
+      epoch: integer(row, "epoch"),
+      lease: leases.get(birth.id) ?? null,
+      entries: integer(row, "entries"),
+      hash: digest(row, "head"),
+      sequence: integer(row, "sequence"),
+      digest: digestOrNull(row, "digest"),
+      checkpoints: integer(row, "checkpoints"),
+      state: textOrNull(row, "state"),
+    };
+  });
+}
+
+/** Last, each once, and in the order of their digests: transactions that write the same chunks meet in the same order. */
+function writeChunks(tx: WriteTransaction, chunks: readonly StoredChunk[]): void {
+  if (chunks.length === 0) return;
+  const wanted = new Map(chunks.map((one) => [one.chunk.digest, one]));
+  const rows = [...wanted.values()].map(({ chunk, sweep }) => ({
+    digest: Buffer.from(chunk.digest, "base64url"),
+    sweep,
+    text: chunk.text,
+  }));
+  for (const { digest: key, sweep, text: content } of rows.toSorted((a, b) => Buffer.compare(a.digest, b.digest)))
+    tx.run(TOUCH_CHUNK, [key, sweep, packText(content, COMPRESS_FROM)]);
 }
 
 function updateRun(tx: WriteTransaction, head: Head | undefined): void {
@@ -408,8 +518,8 @@ export function ownRow(kind: EntryKind, body: Readonly<Record<string, Json>>, js
 }
 
 /** The run's head, when this handle may write it under that lease; else LEASE_LOST. */
-export async function headUnder(handle: Handle, writing: Writing, claim: LeaseClaim): Promise<Head> {
-  const head = await writing.head(claim.run);
+export function headUnder(handle: Handle, writing: Writing, claim: LeaseClaim): Head {
+  const head = writing.head(claim.run);
   if (!holds(handle, head, claim)) throw leaseLost({ run: claim.run, epoch: claim.epoch, current: head.lease });
   return head;
 }

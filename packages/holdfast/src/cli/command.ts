@@ -4,6 +4,7 @@
  */
 import type { EffectiveConfig } from "../config/effective-config.ts";
 import type { DoctorReport } from "../diagnosis.ts";
+import type { RunList } from "../open-store.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { Consent, ConsentScope } from "./consent.ts";
 import type { Exit } from "./exit.ts";
@@ -89,6 +90,7 @@ export interface CommandSpec {
 /** Commands whose name has a second word. */
 export const SUBCOMMANDS = {
   format: ["import", "export", "convert", "validate", "mirror", "schema"],
+  store: ["push", "fetch"],
 } as const;
 
 interface Example {
@@ -131,6 +133,8 @@ export interface Shell {
   createStore(): Promise<Holdfast>;
   /** undefined if nothing was ever saved. A store that the user named and that does not exist is still an error. */
   openIfThere(params?: { readonly writes?: boolean }): Promise<Holdfast | undefined>;
+  /** As `openIfThere` for reading, but opens only what a list of runs needs. */
+  openRunList(): Promise<RunList | undefined>;
   /** Works even if the store cannot be opened. */
   doctor(): Promise<DoctorReport>;
   /** The settings in force. A setting that lacks consent keeps its default. */
@@ -209,7 +213,12 @@ export function command<const S extends CommandSpec>(
 
 export const GLOBAL_FLAGS = {
   json: { type: "boolean", about: "print JSON instead of text; errors too (on stderr)" },
-  store: { type: "text", value: "DIR", about: "use the store in this directory", completes: "directory" },
+  store: {
+    type: "text",
+    value: "STORE",
+    about: "use this store: a directory or a postgres:// URL",
+    completes: "directory",
+  },
   cwd: { type: "text", value: "DIR", about: "run as if started in this directory", completes: "directory" },
   "no-config": { type: "boolean", about: "ignore the repository's holdfast.config.yaml and .holdfast/" },
   trust: { type: "boolean", about: "consent to the repository's settings, see `holdfast help trust`" },

@@ -82,6 +82,7 @@ export const DANGER_TEXT: Readonly<Record<ConsentItem["danger"], string>> = {
   captures: "saves more files than the default",
   outside: "names a place to write to",
   sends: "names a server that gets your login",
+  sends_files: "names a server that gets the files of every checkpoint",
   spends: "changes what a cost limit counts",
 };
 

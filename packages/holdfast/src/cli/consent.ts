@@ -2,6 +2,7 @@
 import { basename } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { withoutPassword } from "@holdfast/postgres/store-url";
 import { BUILT_IN_NAMES } from "@holdfast/workflows/built-in";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
 import { agentFileItems, argumentFiles } from "../config/agent-files.ts";
@@ -286,7 +287,7 @@ export function createConsent(params: ConsentParams): Consent {
       const item = (await load()).consents.find(({ key: name }) => name === "store");
       if (item === undefined || isTrusted(item) || isReplaced(item, undefined)) return;
       const { itemDocument, placeText } = await import("./consent-text.ts");
-      const message = `store: ${String(item.value)} (${placeText(item, root)}) needs your consent and is not used; this is the default store`;
+      const message = `store: ${withoutPassword(String(item.value))} (${placeText(item, root)}) needs your consent and is not used; this is the default store`;
       params.warn(`${paint(page, "yellow", "warning:")} ${escapeText(message)}. See: ${page.program} trust`, {
         warning: { code: "UNTRUSTED_SETTINGS", message, data: { items: [itemDocument(item)] } },
       });

@@ -20,6 +20,7 @@ const STATUS: RunDetails = {
   status: { kind: "paused", reason: null, started: true },
   resumable: true,
   priority: 0,
+  submitted: false,
   stage: "implementing",
   iteration: 1,
   since: null,
@@ -36,7 +37,11 @@ const STATUS: RunDetails = {
   pullRequest: null,
   denied: [],
   damaged: [],
+  unpushed: null,
   raise: null,
+  continues: null,
+  restored: null,
+  restart: null,
 };
 
 test("no line is wider than the page, including the first, and an address stays whole", () => {

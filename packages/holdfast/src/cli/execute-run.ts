@@ -14,6 +14,7 @@ import type { Holdfast } from "../holdfast.ts";
 import type { LayoutMirror } from "@holdfast/workflows/plugin";
 import type { RunDetails } from "../run-status.ts";
 import type { RunReport } from "../start-run.ts";
+import { withdrawSubmission } from "../worker/fleet-runs.ts";
 import { EXPECTED_ENTRIES_VARIABLE, stoppedKey, terminatedKey } from "../worker/plan-work.ts";
 import { pageLink, runPath } from "../ui/ui-state.ts";
 import type { Shell } from "./command.ts";
@@ -80,7 +81,8 @@ export async function executeRun(
     earlier: earlier === true,
     ...link.json,
   };
-  shell.write(shell.json ? `${JSON.stringify(document)}\n` : outcomeText(outcome, status, shell.page, flags));
+  if (!shell.json) shell.write(outcomeText(outcome, status, shell.page, flags));
+  if (shell.json || shell.env[RESULT_VARIABLE] === run) shell.write(`${JSON.stringify(document)}\n`);
   shell.notify(link.text);
   return exitOfOutcome(outcome);
 }
@@ -90,6 +92,9 @@ async function recordStop(shell: Shell, holdfast: Holdfast, run: string | undefi
   if (run === undefined || isTerminated(shell.signal)) return;
   const holder = await (await holdfast.run(run)).holder();
   if (holder !== undefined) await holdfast.store.setMeta(stoppedKey(run), String(holder.lease.epoch));
+  // Otherwise another worker would continue it at once. `holdfast submit RUN` gives it back.
+  if (await withdrawSubmission(holdfast.store, run))
+    shell.notify(`${run} leaves the queue. Back into it: ${shell.talk.program} submit ${run}`);
 }
 
 /** Another process acquired the lease first: adds the holder and what the user can do. */
@@ -188,12 +193,19 @@ function nextLines(outcome: RunOutcome, status: RunDetails, page: Page, flags: R
       // The run stopped at its target phase.
       if (status.stage === "stopped" && status.pullRequest === null)
         return [[`Continue with: ${program} resume ${id}`, "--target PHASE"].join(" ")];
-      return takeLines(status);
+      return status.restart === null
+        ? takeLines(status)
+        : [
+            `Restored to @${status.restored} since. Continue from there: ${program} resume ${id}@${status.restart} --force`,
+          ];
     case "failed":
     case "aborted":
       if (status.raise !== null)
         return [`Allow more: ${program} resume ${id} --${status.raise} N${flags.always}`, ...takeLines(status)];
-      return [...restartCommands(id, { kind: outcome.kind, program, flags: flags.always }), ...takeLines(status)];
+      return [
+        ...restartCommands(id, { kind: outcome.kind, program, restart: status.restart, flags: flags.always }),
+        ...takeLines(status),
+      ];
     case "waiting": {
       if (outcome.for === "budget")
         return [`Raise the limit: ${program} resume ${id}${flags.always} ${raiseBudgetFlags(status.budget)}`];
@@ -348,10 +360,13 @@ async function createRunMirror(shell: Shell, holdfast: Holdfast): Promise<RunMir
 /** Passes a random run id to the background process, so that both processes use the same one. */
 export const RUN_ID_VARIABLE = "HOLDFAST_RUN_ID";
 
+/** The run whose background process adds its result as a JSON line: the command that started it printed JSON and may have to repeat it. */
+const RESULT_VARIABLE = "HOLDFAST_RESULT_OF";
+
 /**
  * Starts the same command without --detach in its own session, so that closing a terminal does not end it. Its output
- * goes to a file next to the agents' logs. Returns when the process holds the run. A process that exits before is
- * reported with its output.
+ * goes to a file next to the agents' logs. It is text with --json too, because users read it. Returns when the process
+ * holds the run. A process that exits before is reported with its output.
  */
 export async function executeDetached(
   shell: Shell,
@@ -360,7 +375,8 @@ export async function executeDetached(
 ): Promise<Exit> {
   const { run } = params;
   const log = holdfast.logs.openConsole(run);
-  const child = start(log.fd, { ...shell.env, [RUN_ID_VARIABLE]: run });
+  const result = shell.json ? { [RESULT_VARIABLE]: run } : {};
+  const child = start(log.fd, { ...shell.env, ...result, [RUN_ID_VARIABLE]: run });
   closeSync(log.fd);
   // Announces the child until it can do so itself.
   using _starting = child.pid === undefined ? null : holdfast.work.announce({ ...params, pid: child.pid });
@@ -392,7 +408,7 @@ export async function executeDetached(
 function start(fd: number, env: NodeJS.ProcessEnv): ChildProcess {
   const [entry = "", ...words] = process.argv.slice(1);
   const border = [...words, "--"].indexOf("--");
-  const args = words.filter((word, at) => at >= border || word !== "--detach");
+  const args = words.filter((word, at) => at >= border || (word !== "--detach" && word !== "--json"));
   return spawn(process.execPath, [...process.execArgv, entry, ...args], {
     env,
     detached: true,
@@ -437,7 +453,7 @@ function reportEnd(
   const said = stripVTControlCharacters(readFileSync(params.log, "utf8"));
   const exit = EXIT_KINDS.find((kind) => EXITS[kind].status === params.status) ?? "failed";
   if (exit === "done" || exit === "waiting" || (exit === "needs_you" && params.waits)) {
-    shell.write(said);
+    shell.write(shell.json ? resultLines(said) : said);
     return exit;
   }
   shell.notify(said);
@@ -447,6 +463,11 @@ function reportEnd(
     hint: `Its output is above and in ${params.log}.`,
     data: { status: params.status, log: params.log, said },
   });
+}
+
+/** Of the text that a background process printed, the JSON lines of its result. */
+function resultLines(said: string): string {
+  return said.replaceAll(/^(?!\{"kind":"result").*\n?/gm, "");
 }
 
 // The keys of a constant record are exactly those of its type.

@@ -9,6 +9,12 @@ test("every error code has an exit status of its kind, never success; waiting is
   expect(new Set(statuses).size).toBe(statuses.length);
 });
 
+test("the meaning of a status is also true for a run that was taken, and for one whose files are elsewhere", () => {
+  expect(EXITS[EXIT_OF.LEASE_LOST].about).toContain("another process took the run");
+  expect(EXITS[EXIT_OF.STORE_MISSING].about).toContain("damaged or missing");
+  expect(EXITS[EXIT_OF.TREE_MISSING].about).toContain("files of the run are on another machine");
+});
+
 test("the statuses that scripts rely on", () => {
   const statusOf = (code: keyof typeof EXIT_OF): number => EXITS[EXIT_OF[code]].status;
   expect(EXITS.done.status).toBe(0);

@@ -8,8 +8,12 @@ export const EXITS = {
   usage: { status: 2, about: "the command line or the config file is wrong; nothing was done" },
   nothing: { status: 3, about: "nothing to resume: no such run or checkpoint" },
   needs_you: { status: 4, about: "you must act: a decision, a login, a fix; nothing was changed" },
-  held: { status: 5, about: "another live process holds the run's lease, or the loop concurrency limit is reached" },
-  corrupt: { status: 6, about: "stored data is damaged" },
+  held: {
+    status: 5,
+    about:
+      "another live process holds the run's lease, another process took the run, or the loop concurrency limit is reached",
+  },
+  corrupt: { status: 6, about: "stored data is damaged or missing, or files of the run are on another machine" },
   waiting: { status: 7, about: "the run waits for quota, provider, forge, budget, CI or disk, and can then continue" },
   diverged: {
     status: 8,
@@ -62,7 +66,6 @@ export const EXIT_OF: Readonly<Record<ErrorCode, Exit>> = {
   NOT_RECORDED: "nothing",
   REPLAY_DIVERGED: "diverged",
   RUN_FAILED: "failed",
-  AGENT_FAILED: "failed",
   FORGE_FAILED: "failed",
   FORGE_DENIED: "failed",
   FORGE_REFUSED: "failed",

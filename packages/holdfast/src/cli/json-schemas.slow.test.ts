@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { GOOD, workSuite, workflowSource } from "@holdfast/test-support/cli-repositories";
 import { loadCommands } from "./command-table.ts";
 import { JSON_SCHEMAS } from "./json-schemas.ts";
@@ -53,6 +54,8 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["checkpoint --run mine --name first"],
     ["checkpoint --run mine --name second"],
     ["checkpoint --run mine --dry-run"],
+    ["take mine --dry-run"],
+    ["take mine --yes"],
     ["tag mine@1 good"],
     ["tag mine"],
     ["rm mine@1 --force --dry-run"],
@@ -88,10 +91,18 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["verify"],
     ["gc --dry-run"],
     ["gc --yes --force"],
+    ["store copy .git/holdfast copied --dry-run"],
+    ["store copy .git/holdfast copied mine"],
+    ["store push issue-1"],
+    ["store fetch issue-1"],
     ["service install --dry-run"],
     ["service install"],
     ["service status"],
-    ["worker --once"],
+    ["worker --once --health 0"],
+    ["submit --task Later --no-review --at 2100-01-01T00:00 --agent " + agent],
+    ["queue"],
+    ["workers"],
+    ["queue --cancel issue-3"],
     ["service remove --repository ."],
     ["service remove"],
     ["completion bash"],
@@ -99,6 +110,14 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["help list"],
     ["demo --seed 37"],
   ];
+}
+
+/** A process on another machine holds the run. Its handle is not closed before the end, because that would release the lease. */
+async function holdElsewhere(clone: string): Promise<void> {
+  const identity = { host: "elsewhere", pid: 1, started: "1", boot: "other" };
+  const store = await openSqliteStore({ directory: join(clone, ".git/holdfast"), identity });
+  onTestFinished(() => store.close());
+  await store.takeLease({ run: "mine", label: "holdfast run mine" });
 }
 
 function documentsOf(stdout: string): readonly unknown[] {
@@ -124,6 +143,9 @@ test("every command prints what its schema says", { timeout: 900_000 }, async ()
   const server = place.start("ui", "--no-open", "--port", "0");
   await server.says("#k=");
   for (const [line, status = 0] of lines(agent)) {
+    if (line.startsWith("store push"))
+      await writeFile(join(place.clone, "holdfast.config.yaml"), "files: { remote: origin }\n");
+    if (line === "take mine --dry-run") await holdElsewhere(place.clone);
     const finished = await place.run("--json", ...line.split(" "));
     expect(finished, line).toMatchObject({ status, stderr: "" });
     const name =

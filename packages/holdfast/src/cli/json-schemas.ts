@@ -4,18 +4,21 @@
  * settings, labels, recorded results) is an object without further rules.
  */
 import { z } from "zod";
+import { ADMIN_SCHEMAS } from "./json-schemas-admin.ts";
 import {
   count,
   time,
   anyObject,
   anyList,
   texts,
-  work,
+  objects,
+  holder,
   question,
   run,
   amounts,
   graph,
   details,
+  unpushed,
   checkpoint,
   finding,
   result,
@@ -23,23 +26,18 @@ import {
   plan,
   resumePlan,
   rollback,
-  tag,
-  loss,
-  remarks,
   execution,
-  exported,
+  tag,
   skipped,
   nested,
   filesPlan,
   restored,
+  effectState,
+  undoPreview,
+  undoReport,
   tombstone,
   halfRemoved,
   removedRun,
-  undoPreview,
-  undoReport,
-  effectState,
-  sweep,
-  usage,
   gcReport,
   entry,
   code,
@@ -47,10 +45,6 @@ import {
   historyStep,
   side,
   firstDivergence,
-  probe,
-  agentProbe,
-  consentItem,
-  setupFile,
 } from "./json-shapes.ts";
 
 const { strictObject, nullable, array, union, literal, string, boolean, number } = z;
@@ -64,6 +58,15 @@ const toolchain = strictObject({
 });
 /** One changed value; a side without the value lacks its key. */
 const valueChange = strictObject({ path: string(), from: z.unknown().optional(), to: z.unknown().optional() });
+const sentFiles = strictObject({
+  remote: string(),
+  runs: objects({
+    run: string(),
+    result: z.enum(["pushed", "fetched", "same", "absent", "refused", "secrets"]),
+    snapshots: count,
+    why: nullable(string()),
+  }),
+});
 const workerRepository = strictObject({ root: string(), store: nullable(string()) });
 const workerDecision = {
   kind: z.enum(["start", "wait", "skip"]),
@@ -72,8 +75,20 @@ const workerDecision = {
   why: string(),
 };
 
+const workerLine = <S extends z.ZodRawShape>(shape: S) =>
+  strictObject({ at: time, level: z.enum(["info", "warn", "error"]), ...shape });
+
+const submission = strictObject({
+  queue: string(),
+  repository: string(),
+  priority: z.int(),
+  needs: array(string()),
+  at: nullable(time),
+});
+
 /** By the name of the command. */
 export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
+  ...ADMIN_SCHEMAS,
   run: union([plan, ...execution]),
   resume: union([
     strictObject({
@@ -96,6 +111,34 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     requested: z.enum(["stop", "pause", "abort"]),
     result: z.enum(["done", "pending", "withdrawn", "not_running", "ended", "other_host", "not_started"]),
   }),
+  take: strictObject({
+    run,
+    plan: strictObject({
+      holder,
+      process: z.enum(["other_host", "suspended", "silent", "answers"]),
+      silentMs: count,
+      saved: nullable(string()),
+      files: nullable(
+        strictObject({
+          missing: array(count),
+          here: nullable(string()),
+          remote: nullable(string()),
+          problem: nullable(string()),
+        }),
+      ),
+      question: nullable(string()),
+      effects: array(string()),
+      orphan: nullable(string()),
+    }),
+    dryRun: boolean(),
+    taken: nullable(
+      strictObject({
+        epoch: count,
+        process: z.enum(["ended", "killed", "other_host"]),
+        orphan: nullable(string()),
+      }),
+    ),
+  }),
   approve: strictObject({ run, question, answer: nullable(string()), by: nullable(string()) }),
   status: union([
     strictObject({ kind: literal("status").optional(), run: union([details, run]), page: string().optional() }),
@@ -109,9 +152,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   output: union([
     strictObject({
       run,
-      calls: array(
-        strictObject({ path: string(), attempt: count, step: string(), bytes: count, modifiedAt: time, lines: texts }),
-      ),
+      calls: objects({ path: string(), attempt: count, step: string(), bytes: count, modifiedAt: time, lines: texts }),
     }),
     strictObject({ kind: literal("line"), attempt: count, step: string(), line: string() }),
   ]),
@@ -140,17 +181,15 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     strictObject({ runs: array(run), halfRemoved: array(halfRemoved).optional() }),
     strictObject({
       runs: array(run.extend({ repository: string() })),
-      problems: array(
-        strictObject({
-          repository: string(),
-          problem: strictObject({
-            code: string(),
-            message: string(),
-            hint: nullable(string()),
-            command: nullable(string()),
-          }),
+      problems: objects({
+        repository: string(),
+        problem: strictObject({
+          code: string(),
+          message: string(),
+          hint: nullable(string()),
+          command: nullable(string()),
         }),
-      ),
+      }),
     }),
     strictObject({ run, checkpoints: array(checkpoint) }),
   ]),
@@ -168,7 +207,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       worktree: nullable(string()),
       checkpoints: array(checkpoint),
       dropped: count,
-      effects: array(strictObject({ key: string(), kind: string(), target: string(), state: effectState })),
+      effects: objects({ key: string(), kind: string(), target: string(), state: effectState }),
     }),
     strictObject({ checkpoint: checkpoint.extend({ planes: z.looseObject({ toolchain: toolchain.optional() }) }) }),
     strictObject({ of: string(), graph, edges: array(anyObject) }),
@@ -180,20 +219,18 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       strictObject({ kind: literal("pull_request"), number: count, url: nullable(string()) }),
     ]),
     commit: nullable(string()),
-    runs: array(
-      strictObject({
-        id: string(),
-        run: nullable(run),
-        by: array(z.enum(["receipt", "journal", "pin", "trailer"])),
-        confirmed: boolean(),
-      }),
-    ),
+    runs: objects({
+      id: string(),
+      run: nullable(run),
+      by: array(z.enum(["receipt", "journal", "pin", "trailer"])),
+      confirmed: boolean(),
+    }),
   }),
   diff: strictObject({
     from: string(),
     to: nullable(string()),
     worktree: nullable(string()),
-    files: array(strictObject({ path: string(), status: string(), from: nullable(string()) })),
+    files: objects({ path: string(), status: string(), from: nullable(string()) }),
     text: string(),
     values: array(valueChange),
     notCompared: anyList,
@@ -215,11 +252,9 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
     rollback: rollback.optional(),
     dryRun: boolean(),
     effects: array(undoPreview).optional(),
-    undone: array(
-      strictObject({ key: string(), outcome: z.enum(["undone", "kept"]), why: nullable(string()) }),
-    ).optional(),
+    undone: objects({ key: string(), outcome: z.enum(["undone", "kept"]), why: nullable(string()) }).optional(),
     report: nullable(
-      restored.extend({ steps: array(strictObject({ step: string(), outcome: string(), text: string() })) }),
+      restored.extend({ steps: objects({ step: string(), outcome: string(), text: string() }) }),
     ).optional(),
   }),
   undo: union([
@@ -245,28 +280,26 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   ]),
   compare: strictObject({
     runs: array(side),
-    pairs: array(
-      strictObject({
-        a: string(),
-        b: string(),
-        code,
-        values: nullable(array(valueChange)),
-        diverged: strictObject({
-          common: nullable(point),
-          beginning: z.enum(["none", "checkpoint", "alike"]),
-          first: nullable(
-            strictObject({
-              shared: count,
-              kind: z.enum(["step", "result", "length"]),
-              a: historyStep,
-              b: historyStep,
-            }),
-          ),
-        }),
+    pairs: objects({
+      a: string(),
+      b: string(),
+      code,
+      values: nullable(array(valueChange)),
+      diverged: strictObject({
+        common: nullable(point),
+        beginning: z.enum(["none", "checkpoint", "alike"]),
+        first: nullable(
+          strictObject({
+            shared: count,
+            kind: z.enum(["step", "result", "length"]),
+            a: historyStep,
+            b: historyStep,
+          }),
+        ),
       }),
-    ),
-    best: array(strictObject({ dimension: string(), ids: texts })),
-    diffs: array(strictObject({ from: string(), to: string(), text: string() })),
+    }),
+    best: objects({ dimension: string(), ids: texts }),
+    diffs: objects({ from: string(), to: string(), text: string() }),
     choice: nullable(strictObject({ id: string(), tag: string(), untagged: texts })),
     page: string().optional(),
   }),
@@ -277,7 +310,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       asked: texts,
       files: filesPlan,
       edited: texts,
-      outward: array(strictObject({ path: string(), target: string() })),
+      outward: objects({ path: string(), target: string() }),
       begun: nullable(checkpoint),
     }),
     dryRun: boolean(),
@@ -325,180 +358,6 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       ended: strictObject({ a: string(), b: string() }),
     }),
   ]),
-  "format export": union([
-    exported,
-    strictObject({
-      run: string(),
-      to: literal("run"),
-      written: texts,
-      bytes: count,
-      entries: count,
-      checkpoints: count,
-      prerequisites: texts,
-      secrets: array(strictObject({ where: string(), kind: string() })),
-      unsearched: boolean(),
-      unsaved: boolean(),
-    }),
-    strictObject({
-      run: string(),
-      to: literal("html"),
-      written: texts,
-      bytes: count,
-      document: nullable(string()),
-    }),
-  ]),
-  "format convert": exported,
-  "format validate": strictObject({
-    files: array(
-      strictObject({
-        file: string(),
-        format: nullable(string()),
-        ok: boolean(),
-        code: nullable(string()),
-        message: nullable(string()),
-        checkpoints: count,
-        remarks,
-      }),
-    ),
-  }),
-  "format import": union([
-    strictObject({
-      kind: literal("imported").optional(),
-      run: string(),
-      format: string(),
-      workflow: string(),
-      work,
-      worktree: nullable(string()),
-      checkpoints: array(
-        strictObject({ sequence: count, id: nullable(string()), createdAt: time, stage: string(), iteration: count }),
-      ),
-      remarks,
-      broken: array(strictObject({ name: string(), code: string(), message: string() })),
-      before: z.enum(["none", "part", "whole", "own"]),
-      changed: boolean().optional(),
-    }),
-    strictObject({
-      run: string(),
-      format: literal("run"),
-      from: strictObject({ store: string(), createdAt: time }),
-      entries: count,
-      checkpoints: count,
-      before: z.enum(["none", "whole"]),
-      changed: boolean().optional(),
-    }),
-  ]),
-  "format mirror": strictObject({
-    kind: literal("mirrored"),
-    run: string(),
-    sequence: count,
-    to: string(),
-    root: string(),
-    written: texts,
-    removed: texts,
-    losses: array(loss),
-  }),
-  /** The schema itself is JSON Schema. */
-  "format schema": union([strictObject({ schemas: texts }), z.looseObject({ $schema: string() })]),
-  setup: union([
-    setupFile,
-    setupFile.extend({
-      changed: boolean(),
-      agent: z.unknown(),
-      setup: z.unknown(),
-      gate: z.unknown(),
-      forge: z.unknown(),
-      agents: array(agentProbe),
-    }),
-  ]),
-  config: union([
-    strictObject({
-      path: nullable(string()),
-      settings: array(strictObject({ key: string(), value: z.unknown(), origin: z.looseObject({ kind: string() }) })),
-      untrusted: array(consentItem),
-    }),
-    strictObject({ path: nullable(string()), ok: boolean(), problems: anyList }),
-    strictObject({ path: nullable(string()) }),
-    strictObject({ directory: string(), files: anyList }),
-    strictObject({
-      directories: strictObject({ user: string(), repository: string() }),
-      prompts: array(
-        strictObject({
-          workflow: string(),
-          name: string(),
-          from: z.enum(["built-in", "user", "repository", "setting"]),
-          path: nullable(string()),
-          digest: string(),
-          text: string(),
-        }),
-      ),
-    }),
-  ]),
-  agents: union([
-    strictObject({
-      agents: array(agentProbe.extend({ minimum: nullable(string()), capabilities: z.record(string(), boolean()) })),
-    }),
-    strictObject({
-      agent: string(),
-      probe: nullable(probe),
-      prompt: string(),
-      timeoutMs: count,
-      dryRun: literal(true),
-    }),
-    z.looseObject({ agent: string(), ok: boolean(), outcome: z.looseObject({ kind: string() }), wrote: boolean() }),
-  ]),
-  trust: union([
-    strictObject({
-      repository: string(),
-      digest: string(),
-      settings: array(consentItem.extend({ trusted: boolean() })),
-      granted: count,
-    }),
-    strictObject({
-      repositories: array(
-        strictObject({
-          repository: string(),
-          grants: array(strictObject({ digest: string(), key: string(), at: time })),
-        }),
-      ),
-    }),
-    strictObject({ repository: string(), revoked: boolean() }),
-  ]),
-  doctor: strictObject({
-    ok: boolean(),
-    checks: array(strictObject({ name: string(), level: string(), detail: string(), fix: nullable(string()) })),
-    usage,
-  }),
-  verify: strictObject({
-    ok: boolean(),
-    summary: strictObject({
-      kind: literal("summary"),
-      ok: boolean(),
-      runs: count,
-      entries: count,
-      checkpoints: count,
-      chunks: count,
-      problems: count,
-    }),
-    problems: array(
-      strictObject({
-        code: string(),
-        run: nullable(string()),
-        entry: nullable(count),
-        sequence: nullable(count),
-        what: string(),
-        trustedTo: nullable(count),
-        newestIntact: nullable(count),
-      }),
-    ),
-    repaired: array(
-      strictObject({
-        run: string(),
-        quarantined: array(count),
-        pinned: array(count),
-        newestIntact: nullable(count),
-      }),
-    ),
-  }),
   service: union([
     strictObject({
       action: literal("install"),
@@ -521,7 +380,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       worker: nullable(count),
       linger: nullable(boolean()),
       repositories: array(workerRepository.extend({ problem: nullable(string()) })),
-      runs: array(strictObject({ ...workerDecision, until: nullable(time), status: string() })),
+      runs: objects({ ...workerDecision, until: nullable(time), status: string() }),
     }),
     strictObject({
       action: literal("remove"),
@@ -533,87 +392,73 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       repositories: texts,
     }),
   ]),
-  worker: union([
-    strictObject({ kind: literal("repository"), repository: string(), problem: nullable(string()) }),
-    strictObject({ ...workerDecision, until: nullable(time).optional() }),
-    strictObject({ kind: literal("ended"), repository: string(), run: string(), exit: nullable(string()) }),
-  ]),
-  gc: strictObject({
-    plan: strictObject({
-      plans: array(
-        strictObject({
-          run: string(),
-          decisions: array(
-            strictObject({
-              action: z.enum(["keep", "drop"]),
-              sequence: count,
-              why: string(),
-              bytes: count.optional(),
-            }),
-          ),
-        }),
-      ),
-      danglingRefs: texts,
-      sideWorktrees: array(strictObject({ run: string(), key: string(), path: string(), exists: boolean() })),
-      sweep,
-      usage,
-    }),
-    loops: anyList,
-    worktrees: array(
-      strictObject({
-        run: string(),
-        path: string(),
-        kept: nullable(string()),
-        ignored: texts,
-        unsaved: boolean(),
-        removed: boolean().optional(),
-        savedAs: nullable(string()).optional(),
-      }),
-    ),
+  "store push": sentFiles,
+  "store fetch": sentFiles,
+  store: strictObject({
+    from: string(),
+    to: string(),
     dryRun: boolean(),
-    report: gcReport.optional(),
-    removals: array(strictObject({ run: string(), reasons: texts })).optional(),
+    runs: objects({
+      run: string(),
+      entries: count,
+      checkpoints: count,
+      result: z.enum(["copied", "extended", "same"]).optional(),
+      head: string().optional(),
+    }),
+    held: objects({ run: string(), why: string() }),
   }),
-  completion: strictObject({ shell: string(), script: string() }),
-  demo: strictObject({
-    seed: count,
-    ok: boolean(),
-    points: count,
-    kills: array(strictObject({ place: string(), stage: string(), iteration: count, stageAttempt: count })),
-    timeline: array(
-      strictObject({
-        stageAttempt: count,
-        stage: string(),
-        iteration: count,
-        event: string(),
-        score: nullable(number()),
-        deaths: texts,
+  worker: union([
+    workerLine({ kind: literal("repository"), repository: string(), problem: nullable(string()) }),
+    workerLine({ ...workerDecision, until: nullable(time).optional() }),
+    workerLine({ kind: literal("ended"), repository: string(), run: string(), exit: nullable(string()) }),
+    workerLine({
+      kind: literal("joined"),
+      worker: string(),
+      dispatch: string(),
+      slots: count,
+      labels: array(string()),
+    }),
+    workerLine({ kind: literal("problem"), problem: string() }),
+    workerLine({ kind: literal("draining"), runs: count }),
+    workerLine({ kind: literal("left") }),
+    workerLine({ kind: literal("health"), url: string() }),
+  ]),
+  submit: union([
+    plan,
+    result,
+    strictObject({ kind: literal("submitted"), run, submission, dispatch: string(), known: boolean(), unpushed }),
+  ]),
+  queue: union([
+    strictObject({
+      dispatch: nullable(string()),
+      entries: objects({
+        run: string(),
+        store: string(),
+        repository: string(),
+        queue: string(),
+        priority: z.int(),
+        needs: array(string()),
+        state: z.enum(["waiting", "active"]),
+        wakeAt: nullable(count),
+        worker: nullable(string()),
+        why: nullable(string()),
+        failures: count,
       }),
-    ),
-    proof: array(strictObject({ claim: string(), ok: boolean(), detail: string() })),
-    tree: nullable(string()),
-    directory: nullable(string()),
-  }),
-  help: strictObject({
-    commands: array(
-      strictObject({
-        name: string(),
-        summary: string(),
-        details: texts,
-        operands: array(anyObject),
-        consent: string(),
-        paths: literal(true).optional(),
-        flags: z.record(string(), anyObject),
-        configFlags: z.record(string(), string()).optional(),
-        flagGroups: z.record(string(), texts).optional(),
-        examples: array(strictObject({ line: string(), about: string() })),
-        json: string(),
-        reads: literal(true).optional(),
-        windsDown: literal(true).optional(),
-        waitsForSpace: literal(true).optional(),
-        schema: z.unknown().optional(),
-      }),
-    ),
+    }),
+    strictObject({ cancelled: string(), known: boolean() }),
+  ]),
+  workers: strictObject({
+    dispatch: nullable(string()),
+    workers: objects({
+      id: string(),
+      host: string(),
+      labels: array(string()),
+      slots: count,
+      busy: count,
+      version: string(),
+      draining: boolean(),
+      heartbeatAgeMs: z.number(),
+    }),
   }),
 };
 

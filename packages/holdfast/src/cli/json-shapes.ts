@@ -9,6 +9,8 @@ export const time = z.iso.datetime();
 export const anyObject = z.record(string(), z.unknown());
 export const anyList = array(z.unknown());
 export const texts = array(string());
+/** A list of objects with these keys. */
+export const objects = <S extends z.ZodRawShape>(shape: S) => array(strictObject(shape));
 
 export const work = union([
   strictObject({ kind: literal("issue"), number: count }),
@@ -16,7 +18,7 @@ export const work = union([
   strictObject({ kind: literal("none") }),
 ]);
 
-const holder = strictObject({
+export const holder = strictObject({
   label: string(),
   pid: count,
   host: string(),
@@ -30,6 +32,8 @@ export const question = strictObject({
   options: texts,
   recheck: boolean().optional(),
 });
+/** Files of a run that the remote of `files.remote` lacks. */
+export const unpushed = nullable(strictObject({ remote: string(), snapshots: count, problem: nullable(string()) }));
 const waitsFor = z.enum(["you", "quota", "provider", "forge", "budget", "ci", "disk", "session"]);
 
 const status = z.discriminatedUnion("kind", [
@@ -43,7 +47,7 @@ const status = z.discriminatedUnion("kind", [
     suspended: boolean(),
     hostKnown: boolean(),
   }),
-  strictObject({ kind: literal("queued"), holder, position: nullable(count) }),
+  strictObject({ kind: literal("queued"), holder: nullable(holder), position: nullable(count) }),
   strictObject({
     kind: literal("waiting"),
     for: waitsFor,
@@ -96,42 +100,44 @@ const elapsed = nullable(strictObject({ milliseconds: number(), kind: z.enum(["w
 export const graph = strictObject({
   id: string(),
   batches: array(texts),
-  nodes: array(
-    strictObject({
-      id: string(),
-      agent: string(),
-      action: string(),
-      priority: z.enum(["critical", "high", "normal", "low"]),
-      batch: count,
-      state: z.enum(NODE_CONDITIONS),
-      attempts: count,
-      startedAt: nullable(time),
-      endedAt: nullable(time),
-      elapsed,
-      critical: boolean(),
-      waitsFor: texts,
-      reason: nullable(string()),
-    }),
-  ),
+  nodes: objects({
+    id: string(),
+    agent: string(),
+    action: string(),
+    priority: z.enum(["critical", "high", "normal", "low"]),
+    batch: count,
+    state: z.enum(NODE_CONDITIONS),
+    attempts: count,
+    startedAt: nullable(time),
+    endedAt: nullable(time),
+    elapsed,
+    critical: boolean(),
+    waitsFor: texts,
+    reason: nullable(string()),
+  }),
   counts: z.record(z.enum(NODE_CONDITIONS), count),
   criticalPath: strictObject({ nodes: texts, milliseconds: number() }),
   elapsed,
   resumePoint: nullable(string()),
-  approvals: array(strictObject({ from: string(), to: string(), by: string() })),
+  approvals: objects({ from: string(), to: string(), by: string() }),
   problems: texts,
 });
 
 export const details = run.extend({
   resumable: boolean(),
   priority: number(),
+  submitted: boolean(),
   since: nullable(time),
-  scores: array(strictObject({ iteration: count, score: number() })),
+  scores: objects({ iteration: count, score: number() }),
   best: nullable(strictObject({ run: string().optional(), sequence: count, score: number() })),
   budget: nullable(strictObject({ limit: limits, reserved: amounts, spent: amounts })),
   graph: nullable(graph),
   loop: nullable(anyObject),
   step: nullable(string()),
   denied: texts,
+  continues: nullable(z.enum(["process", "worker"])),
+  restored: nullable(count),
+  restart: nullable(count),
   raise: nullable(string()),
   last: nullable(strictObject({ at: time, text: string() })),
   worktree: nullable(string()),
@@ -139,6 +145,7 @@ export const details = run.extend({
   issue: nullable(strictObject({ number: count, title: string() })),
   pullRequest: nullable(strictObject({ number: count, undone: boolean(), url: string() })),
   damaged: array(count),
+  unpushed,
 });
 
 export const checkpoint = strictObject({
@@ -215,7 +222,7 @@ export const result = strictObject({
 });
 /** What a run uses of this machine. */
 export const uses = strictObject({
-  agents: array(strictObject({ role: string(), agent: string(), argv: texts, env: texts })),
+  agents: objects({ role: string(), agent: string(), argv: texts, env: texts }),
   setup: nullable(string()),
   copy: texts,
   gate: nullable(string()),
@@ -248,21 +255,19 @@ export const plan = strictObject({
       }),
     ),
     issue: nullable(anyObject),
-    preflight: array(
-      strictObject({
-        check: string(),
-        level: literal("notice"),
-        code: nullable(string()),
-        message: string(),
-        hint: nullable(string()),
-      }),
-    ),
+    preflight: objects({
+      check: string(),
+      level: literal("notice"),
+      code: nullable(string()),
+      message: string(),
+      hint: nullable(string()),
+    }),
     forge: nullable(strictObject({ name: string(), location: string() })),
     filesIssue: boolean().optional(),
     uses: uses.optional(),
   }),
 });
-const judgements = array(strictObject({ finding, verdict: z.enum(VERDICTS), decision: string() }));
+const judgements = objects({ finding, verdict: z.enum(VERDICTS), decision: string() });
 const actions = array(z.looseObject({ kind: string(), why: string() }));
 export const resumePlan = z.discriminatedUnion("kind", [
   strictObject({ kind: z.enum(["resume", "warn"]), judgements, actions }),
@@ -283,7 +288,7 @@ export const rollback = strictObject({
   chosen: nullable(count),
   why: string(),
   cause: strictObject({ kind: string(), why: string() }),
-  rejected: array(strictObject({ sequence: count, kind: string(), why: string() })),
+  rejected: objects({ sequence: count, kind: string(), why: string() }),
   adopted: array(effectFact).optional(),
   accepted: array(effectFact).optional(),
   effects: array(effectFact).optional(),
@@ -299,34 +304,20 @@ const detached = strictObject({
 export const execution = [...events, result, detached] as const;
 
 export const tag = strictObject({ name: string(), run: string(), sequence: count });
-export const loss = strictObject({ path: string(), why: string() });
-export const remarks = array(strictObject({ path: string(), text: string() }));
-export const exported = strictObject({
-  from: string(),
-  to: string(),
-  path: nullable(string()),
-  written: texts,
-  removed: texts,
-  losses: array(loss),
-  remarks: remarks.optional(),
-  document: nullable(string()),
-});
-export const skipped = array(strictObject({ path: string(), reason: string(), bytes: nullable(count) }));
-export const nested = array(strictObject({ path: string(), head: nullable(string()) }));
+export const skipped = objects({ path: string(), reason: string(), bytes: nullable(count) });
+export const nested = objects({ path: string(), head: nullable(string()) });
 export const filesPlan = strictObject({
   root: string(),
   fromTree: string(),
   targetTree: string(),
   toTree: string(),
   paths: nullable(texts),
-  changes: array(
-    strictObject({
-      kind: z.enum(["write", "create", "remove", "respell", "mode"]),
-      path: string(),
-      mode: string().optional(),
-      from: string().optional(),
-    }),
-  ),
+  changes: objects({
+    kind: z.enum(["write", "create", "remove", "respell", "mode"]),
+    path: string(),
+    mode: string().optional(),
+    from: string().optional(),
+  }),
   untouched: skipped,
   blocked: texts,
   exposed: texts,
@@ -373,12 +364,11 @@ export const removedRun = strictObject({
   branch: nullable(string()),
   ignored: texts,
   checkpoints: count,
-  effects: array(strictObject({ kind: string(), target: string(), receipt: z.unknown() })),
+  effects: objects({ kind: string(), target: string(), receipt: z.unknown() }),
   reasons: texts,
   forks: texts,
   removed: boolean(),
 });
-export const usage = array(strictObject({ run: string(), checkpoints: count, bytes: count }));
 export const gcReport = strictObject({ dropped: array(tombstone), sideWorktrees: texts, unpinned: texts, sweep });
 export const entry = strictObject({
   run: string(),
@@ -395,19 +385,17 @@ export const code = nullable(
     files: count,
     added: count,
     removed: count,
-    changed: array(
-      strictObject({
-        path: string(),
-        status: string(),
-        from: nullable(string()),
-        added: nullable(count),
-        removed: nullable(count),
-      }),
-    ),
+    changed: objects({
+      path: string(),
+      status: string(),
+      from: nullable(string()),
+      added: nullable(count),
+      removed: nullable(count),
+    }),
   }),
 );
 export const point = strictObject({ run: string(), sequence: count });
-const measures = array(strictObject({ name: string(), value: number() }));
+const measures = objects({ name: string(), value: number() });
 export const historyStep = nullable(strictObject({ run: string(), entry: count, name: string(), digest: string() }));
 /** One of the compared runs. */
 export const side = strictObject({
@@ -422,13 +410,11 @@ export const side = strictObject({
   attempts: z.record(string(), count),
   calls: count,
   failures: count,
-  checks: array(
-    strictObject({
-      name: string(),
-      trail: array(boolean()),
-      last: strictObject({ pass: boolean(), reason: string() }),
-    }),
-  ),
+  checks: objects({
+    name: string(),
+    trail: array(boolean()),
+    last: strictObject({ pass: boolean(), reason: string() }),
+  }),
   score: nullable(number()),
   scoreTrail: array(number()),
   scores: measures,
@@ -436,15 +422,13 @@ export const side = strictObject({
   spent: amounts,
   ownSpent: nullable(amounts),
   time: strictObject({ work: number(), wall: number() }),
-  effects: array(
-    strictObject({
-      kind: string(),
-      target: string(),
-      state: z.enum(["intended", "done", "failed", "unknown", "undone"]),
-      adopted: boolean(),
-      number: nullable(count),
-    }),
-  ),
+  effects: objects({
+    kind: string(),
+    target: string(),
+    state: z.enum(["intended", "done", "failed", "unknown", "undone"]),
+    adopted: boolean(),
+    number: nullable(count),
+  }),
   pullRequest: nullable(strictObject({ number: count, url: string() })),
   lineage: array(point),
   branch: nullable(string()),
@@ -471,20 +455,3 @@ const outcome = nullable(
 export const firstDivergence = nullable(
   strictObject({ a: outcome, b: outcome, field: string(), expected: z.unknown(), actual: z.unknown() }),
 );
-export const probe = strictObject({
-  installed: boolean(),
-  version: nullable(string()),
-  problem: nullable(string()),
-  hint: nullable(string()),
-});
-export const agentProbe = probe.extend({ name: string() });
-export const consentItem = strictObject({
-  key: string(),
-  value: z.unknown(),
-  danger: string(),
-  file: string(),
-  line: count,
-  digest: string(),
-  note: string().optional(),
-});
-export const setupFile = strictObject({ path: string(), written: boolean(), text: string() });

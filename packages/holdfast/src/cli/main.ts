@@ -100,7 +100,9 @@ async function runCommandLine(params: {
   } catch (thrown) {
     const interrupted = interrupts.exit();
     const { done, failures } = await shell.close();
-    if (interrupted === undefined) return failed(thrown);
+    // Another process took the run while this one stopped: the message names the orphaned run with its work.
+    const isLost = thrown instanceof HoldfastError && thrown.code === "LEASE_LOST";
+    if (interrupted === undefined || isLost) return failed(thrown);
     for (const failure of failures) failed(failure);
     if (failures.length === 0 || done.length > 0) failed(interruptedError(interrupted, done));
     return interrupted;

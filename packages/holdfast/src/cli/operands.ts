@@ -64,7 +64,7 @@ export async function resolveAddress(
 /** For commands about a whole run: the command would ignore the @7 of RUN@7 silently. */
 export function rejectCheckpointAddress(
   address: string | undefined,
-  command: "list" | "events" | "gc" | "verify" | "replay" | "rerun" | "trust" | "undo",
+  command: "list" | "events" | "gc" | "verify" | "replay" | "rerun" | "trust" | "undo" | "take",
 ): void {
   if (address === undefined || !address.includes("@")) return;
   const { run } = parseAddress(address);

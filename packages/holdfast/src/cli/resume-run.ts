@@ -8,6 +8,7 @@ import { isEnded } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 import { isBuiltIn } from "@holdfast/workflows/built-in";
 import type { WorkSettings } from "../config/work-settings.ts";
+import { announceWait } from "../continuation.ts";
 import type { Holdfast } from "../holdfast.ts";
 import type { ResumeParams } from "../resume-request.ts";
 import type { Shell } from "./command.ts";
@@ -17,7 +18,14 @@ import { unlessAborted } from "./interrupts.ts";
 import { type Page, type Style, paint } from "./output/page.ts";
 import { escapeText, escapeWords, momentText, truncate, wrap } from "./output/text.ts";
 import { rollbackText } from "./pick-checkpoint.ts";
-import { howImported, importedItems, rememberTyped, workflowFile, worktreeItems } from "./run-consent.ts";
+import {
+  howImported,
+  importedItems,
+  rememberTyped,
+  storedWorkflow,
+  workflowFile,
+  worktreeItems,
+} from "./run-consent.ts";
 import { runJson } from "./run-json.ts";
 import { limitFlags, promptsOf, readImportedRunOptions } from "./run-options.ts";
 import { planUses, usesText } from "./run-plan.ts";
@@ -128,7 +136,8 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
     });
     return "done";
   }
-  if (detach) {
+  // A question is shown here, not in the output of a process that ends with it.
+  if (detach && plan.kind !== "ask") {
     starting?.remove();
     return await executeDetached(shell, holdfast, { run, workflow: summary.workflow, work: summary.work });
   }
@@ -210,7 +219,9 @@ async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<Resum
   const { run, workflow, agent, limit = {}, limits = {}, answers = {} } = params;
   const { labels } = await (await holdfast.run(run)).summary();
   const always =
-    workflow === undefined || labels["workflow-file"] === workflow ? "" : ` --workflow ${quoteWord(workflow)}`;
+    workflow === undefined || (await storedWorkflow(holdfast, labels)) === workflow
+      ? ""
+      : ` --workflow ${quoteWord(workflow)}`;
   const typed = Object.entries(limits).flatMap(([name, value]) =>
     (isJsonArray(value) ? value : [value]).map(
       (one) => ` --${name} ${typeof one === "string" ? quoteWord(one) : String(one)}`,
@@ -226,18 +237,19 @@ async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<Resum
 /**
  * Waits until the time that the run waits for, and returns it. The resume passes this time on, so that it continues the
  * run only if that is still what it waits for. Returns null at once if there is no such time. Polls the clock, because
- * it may be set and the machine may sleep. Nothing is held or written meanwhile, so a kill loses nothing. Throws
- * LEASE_HELD if another process resumed the run.
+ * it may be set and the machine may sleep. Only a lock is held meanwhile, which shows that this process waits, so a kill
+ * loses nothing. Throws LEASE_HELD if another process resumed the run.
  */
 async function waitForTime(
   shell: Shell,
-  holdfast: Pick<Holdfast, "run" | "hasRoom">,
+  holdfast: Pick<Holdfast, "run" | "hasRoom" | "store">,
   run: string,
 ): Promise<string | null> {
   const until = await waitsUntil(holdfast, run);
   const { state } = await (await holdfast.run(run)).summary();
   if (state.kind === "waiting" && state.for === "disk") return await waitForSpace(shell, holdfast, run);
   if (until === null || Date.parse(until) <= Date.now()) return until;
+  using _waits = announceWait(holdfast.store.location, run);
   shell.notify(`Waiting for ${run} until ${momentText(until, shell.talk)} …`);
   for (let left = 1; left > 0; left = Date.parse(until) - Date.now()) {
     await sleep(Math.min(Math.max(left, MIN_MS), TICK_MS), undefined, { signal: shell.signal });
@@ -249,11 +261,12 @@ async function waitForTime(
 /** Waits until there is enough disk space, without a time limit. */
 async function waitForSpace(
   shell: Shell,
-  holdfast: Pick<Holdfast, "run" | "hasRoom">,
+  holdfast: Pick<Holdfast, "run" | "hasRoom" | "store">,
   run: string,
 ): Promise<string | null> {
   const until = await waitsUntil(holdfast, run);
   if (await holdfast.hasRoom(run)) return until;
+  using _waits = announceWait(holdfast.store.location, run);
   shell.notify(`Waiting for ${run} until there is space on the disk …`);
   while (!(await holdfast.hasRoom(run))) {
     await sleep(TICK_MS, undefined, { signal: shell.signal });

@@ -9,6 +9,8 @@ import type { Holdfast } from "../holdfast.ts";
 import type { loadWorkflow } from "../plan-start.ts";
 import type { ConsentItem, FileText } from "../config/consent.ts";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
+import type { JsonObject } from "@holdfast/core/json";
+import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import type { Shell } from "./command.ts";
 import { rolesAndFallback } from "./run-plan.ts";
 
@@ -22,9 +24,23 @@ export async function workflowFile(
   params: { readonly run: string; readonly named: string | undefined },
 ): Promise<{ readonly workflow?: Loaded }> {
   const { labels } = await (await holdfast.run(params.run)).summary();
-  const file = params.named ?? labels["workflow-file"];
-  if (typeof file !== "string") return {};
+  const file = params.named ?? (await storedWorkflow(holdfast, labels));
+  if (file === undefined) return {};
   return { workflow: await loadConsented(shell, file, params.named === undefined ? "remembered" : "typed") };
+}
+
+/** The label of a run's workflow file. It is relative in the main checkout: on another machine the repository has another path. */
+export async function workflowLabel({ workspaces }: Holdfast, file: string): Promise<string> {
+  if (workspaces === null) return file;
+  const inside = relative(await mainWorktreeRoot(workspaces, dirname(file)), file);
+  return isAbsolute(inside) || inside.split(sep)[0] === ".." ? file : inside;
+}
+
+/** The workflow file that the run stores; undefined: none. */
+export async function storedWorkflow({ workspaces }: Holdfast, labels: JsonObject): Promise<string | undefined> {
+  const label = labels["workflow-file"];
+  if (typeof label !== "string") return undefined;
+  return isAbsolute(label) ? label : resolve(await mainWorktreeRoot(workspaces, "."), label);
 }
 
 /**
@@ -50,10 +66,10 @@ export async function rememberTyped({ consent }: Asking, agents: readonly string
 export async function runItems(shell: Asking, holdfast: Holdfast, run: string): Promise<readonly ConsentItem[]> {
   const handle = await holdfast.run(run);
   const { labels, workflow } = await handle.summary();
-  const file = labels["workflow-file"];
+  const file = await storedWorkflow(holdfast, labels);
   const config = (await holdfast.store.latest(run))?.planes.config;
   return [
-    ...(typeof file === "string" ? [await workflowItem(shell, file)] : []),
+    ...(file === undefined ? [] : [await workflowItem(shell, file)]),
     ...(await importedItems(holdfast, { run })),
     ...(config === undefined ? [] : (await worktreeItems(shell, holdfast, { run, workflow, config })).more),
   ];

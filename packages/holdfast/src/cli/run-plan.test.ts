@@ -1,17 +1,12 @@
 import { expect, test } from "vitest";
+import { PAGE } from "@holdfast/test-support/sample-run";
 import { usesText } from "./run-plan.ts";
 
-const PAGE = { width: 80, color: false, terminal: true, now: 0, offset: () => 0, program: "holdfast" };
+type Uses = Parameters<typeof usesText>[0];
 
-test("a plan lists the same variables once, and breaks a long command between its words", () => {
-  const argv = ["/usr/bin/node", `/opt/${"a".repeat(50)}.js`, "/srv/team.yaml"];
-  const env = ["HOME", "LANG", "PATH"];
-  const uses = {
-    agents: [
-      { role: "impl", agent: "one", argv, env },
-      { role: "review", agent: "one", argv, env },
-      { role: "docs", agent: "two", argv: ["two"], env: ["HOME"] },
-    ],
+function usesOf(agents: Uses["agents"]): Uses {
+  return {
+    agents,
     setup: null,
     copy: [],
     gate: null,
@@ -22,9 +17,19 @@ test("a plan lists the same variables once, and breaks a long command between it
     worktrees: "next to the main worktree",
     mirror: null,
     aiwg: null,
-    forge: "auto",
+    forge: "local",
     untrusted: [],
   };
+}
+
+test("a plan lists the same variables once, and breaks a long command between its words", () => {
+  const argv = ["/usr/bin/node", `/opt/${"a".repeat(50)}.js`, "/srv/team.yaml"];
+  const env = ["HOME", "LANG", "PATH"];
+  const uses = usesOf([
+    { role: "impl", agent: "one", argv, env },
+    { role: "review", agent: "one", argv, env },
+    { role: "docs", agent: "two", argv: ["two"], env: ["HOME"] },
+  ]);
   const lines = usesText(uses, PAGE).split("\n");
   expect(lines.filter((line) => line.startsWith("  variables"))).toEqual([
     "  variables  HOME LANG PATH",
@@ -37,4 +42,15 @@ test("a plan lists the same variables once, and breaks a long command between it
     `             /opt/${"a".repeat(50)}.js`,
   ]);
   expect(usesText(uses, { ...PAGE, terminal: false })).toContain(`  runs       ${argv.join(" ")}\n`);
+});
+
+test("variables and arguments are wrapped at 80 columns, between words only", () => {
+  const env = Array.from({ length: 40 }, (_, at) => `VARIABLE_NUMBER_${at}`);
+  const long = "x".repeat(100);
+  const argv = ["sh", "-c", `echo ${long}`];
+  const text = usesText(usesOf([{ role: "impl", agent: "claude", argv, env }]), PAGE);
+  const lines = text.split("\n");
+  expect(lines.filter((line) => line.length > 80).map((line) => line.trim())).toEqual([long]);
+  expect(text.split(/\s+/).join(" ")).toContain(argv.join(" "));
+  expect(text.match(/VARIABLE_NUMBER_\d+/g)).toEqual(env);
 });

@@ -11,6 +11,7 @@ import type { StartPlan } from "../plan-start.ts";
 import type { Shell } from "./command.ts";
 import { type Page, paint } from "./output/page.ts";
 import { moneyText, timeText, tokensText } from "./output/quantities.ts";
+import { withoutPassword } from "@holdfast/postgres/store-url";
 import { escapeText, fieldsText, sectionText, wrap } from "./output/text.ts";
 
 /** The output of `run --dry-run`: agents, stages, worktree and limits. */
@@ -171,7 +172,7 @@ export async function planUses(
     ...commandsOf(inputs),
     hooks: plan.forge === null ? "none" : "pre-push of git, when the branch is pushed",
     yolo,
-    store: settings.store ?? "in the git directory",
+    store: settings.store === null ? "in the git directory" : withoutPassword(settings.store),
     worktrees: settings.workspace.worktrees ?? "next to the main worktree",
     mirror: mirror.format === null ? null : `${mirror.format} in ${mirror.directory ?? "the run's worktree"}`,
     aiwg: aiwg.mirror ? (aiwg.directory ?? LAYOUT_PLACES[aiwg.layout]) : null,

@@ -8,6 +8,7 @@ import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type EffectiveConfig, type Origin, openParamsOf } from "../config/effective-config.ts";
 import type { Holdfast } from "../holdfast.ts";
+import type { RunList } from "../open-store.ts";
 import { registerRepository } from "../repository-registry.ts";
 import { NO_LINK, type PageLink, pageLink, runPath } from "../ui/ui-state.ts";
 import type { Command, GLOBAL_FLAGS, Input, Shell } from "./command.ts";
@@ -17,6 +18,7 @@ import { type PendingResult, createPendingWork } from "./interrupts.ts";
 import { STYLE_MARK, pageOf, pageWidth } from "./output/page.ts";
 import { NO_PROGRESS, type Streams, createProgress } from "./output/terminal.ts";
 import { wrapProse } from "./output/text.ts";
+import { isStoreUrl, withoutPassword } from "@holdfast/postgres/store-url";
 import { WAIT_MS } from "./run-holder.ts";
 
 interface ShellParams {
@@ -52,6 +54,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   const canAsk = !json && process.stdin.isTTY === true && talk.terminal;
   const work = createPendingWork();
   let holdfast: Promise<Holdfast> | undefined;
+  let runList: Promise<RunList | null> | undefined;
   let opensForWriting = false;
   let location: string | undefined;
 
@@ -132,11 +135,27 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
         throw error;
       }
     },
+    openRunList: async () => {
+      const { settings } = (await read()).config;
+      // The secrets of copied files are masked, and they are in the main worktree.
+      if (holdfast !== undefined || settings.workspace.copy.length > 0) return await shell.openIfThere();
+      await consent.warnOfStore();
+      const { openRunList } = await import("../open-store.ts");
+      runList = openRunList({ cwd, ...(settings.store === null ? {} : { store: settings.store }) });
+      const list = await runList;
+      if (list === null) return await shell.openIfThere();
+      location = list.store.location;
+      return list;
+    },
     doctor: async () => {
       const [{ config }, { doctor }] = await Promise.all([read(), import("../doctor.ts")]);
       const { store, ...params } = openParamsOf(config);
       // Free space can be measured only in an existing directory. The command itself reports a missing named store.
-      return doctor({ cwd, ...params, ...(store === undefined || !existsSync(store) ? {} : { store }) });
+      return doctor({
+        cwd,
+        ...params,
+        ...(store === undefined || !(isStoreUrl(store) || existsSync(store)) ? {} : { store }),
+      });
     },
     finish: work.add,
     print: (report) => {
@@ -182,14 +201,14 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
   return {
     ...shell,
     async withheld() {
-      const store = (await holdfast?.catch(() => undefined))?.store;
+      const store = (await (holdfast ?? runList)?.catch(() => undefined))?.store;
       const cuts = store?.withheld?.() ?? [];
       const [first] = cuts;
       if (store === undefined || first === undefined) return null;
       return new HoldfastError({
         code: "STORE_CUT",
         message: `The store ${store.location} is older or shorter than before. Not listed: ${cuts.map(({ why }) => why).join("; ")}`,
-        hint: "The other runs are complete. Restore the whole directory from one backup; `holdfast verify` names the damage.",
+        hint: "The other runs are complete. Restore the whole store from one backup; `holdfast verify` names the damage.",
         data: { location: store.location, runs: cuts.map(({ run, number, why }) => ({ run, number, why })) },
       });
     },
@@ -203,6 +222,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
       const opened = await holdfast?.catch(() => undefined);
       if (opened !== undefined && opensForWriting) await register(opened);
       await opened?.close();
+      await (await runList?.catch(() => undefined))?.close();
       return ended;
     },
   };
@@ -259,7 +279,7 @@ async function openStore(params: {
 
 function absent(cause: HoldfastError, config: EffectiveConfig): HoldfastError {
   const location = config.settings.store ?? cause.data["location"];
-  const place = typeof location === "string" ? location : "the git directory";
+  const place = typeof location === "string" ? withoutPassword(location) : "the git directory";
   const origin = config.entries.find(({ key }) => key === "store")?.origin ?? { kind: "default" };
   const named = namedBy(origin, config.path);
   if (named === null) {
@@ -275,7 +295,9 @@ function absent(cause: HoldfastError, config: EffectiveConfig): HoldfastError {
   return new HoldfastError({
     code: "STORE_ABSENT",
     message: `There is no store in ${place}, which ${named} names`,
-    hint: "Check the path. `holdfast checkpoint` creates a store there.",
+    hint: isStoreUrl(place)
+      ? "Check the URL. `holdfast submit`, `holdfast worker --join` and the first run create a store there."
+      : "Check the path. `holdfast checkpoint` creates a store there.",
     data: { ...cause.data, location: place, named: true },
     cause,
   });
@@ -300,7 +322,7 @@ export const PROGRAM = "holdfast";
 export function suggestedProgram(globals: Pick<Input<typeof GLOBAL_FLAGS>, "text">): string {
   const flags = (["store", "cwd"] as const).flatMap((name) => {
     const value = globals.text(name);
-    return value === undefined ? [] : [` --${name} ${quoteWord(value)}`];
+    return value === undefined ? [] : [` --${name} ${quoteWord(withoutPassword(value))}`];
   });
   return PROGRAM + flags.join("");
 }

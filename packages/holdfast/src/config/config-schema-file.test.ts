@@ -165,6 +165,13 @@ describe("the published schema of the config file", () => {
     "gc: { auto: yes please }",
     "retention: { onSuccess: sometimes }",
     "impl: { maxIterations: 0 }",
+    "fleet: { perQueue: -1 }",
+    "fleet: { queues: { claude: many } }",
+    "fleet: { queues: [claude] }",
+    "fleet: { repositories: { '../x': 1 } }",
+    "fleet: { queueOf: { claude: 5 } }",
+    "fleet: { agents: { codex: -1 } }",
+    "fleet: { dispatch: 5 }",
     "loops: { max: many }",
     "retension: {}",
     "agent: 5",
@@ -194,6 +201,8 @@ describe("the published schema of the config file", () => {
     "errors: { rules: [{ id: quota, causes: [rate_limit], pattern: quota, action: fallback }] }",
     'prices: { "codex:gpt-5.5": { input: 1.25, output: 10 } }',
     "budget: { maxCost: 2.50, maxTokens: none, maxTime: 2h }",
+    "fleet: { dispatch: ../queue, perQueue: none, perRepository: 0, repositories: { acme/shop: 2 } }",
+    "fleet: { dispatch: postgres://db/team, queues: { claude: 4 }, agents: { codex: 2 }, queueOf: { opencode: anthropic } }",
   ])("accepts what the parser accepts: %s", (text) => {
     expect(parseConfig(text).ok).toBe(true);
     expect(validate(parse(text))).toBe(true);

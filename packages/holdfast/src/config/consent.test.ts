@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { AGENT_PROGRAMS } from "@holdfast/core/agent";
-import { PROJECT_FILES } from "./agent-project-files.ts";
+import { PROJECT_FILES } from "./agent-files.ts";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import type { ConsentItem } from "./consent.ts";
 import { agentFileItems, argumentFiles, startsUnknown } from "./agent-files.ts";

@@ -14,9 +14,18 @@ import type { FileConfig } from "./schema.ts";
 
 /**
  * Why a setting needs consent. It runs something, or an agent loads it and it can start programs. It raises an agent's
- * rights, changes a prompt or captures more files. Or it writes outside, sends a login, or distorts a limit.
+ * rights, changes a prompt or captures more files. Or it writes outside, sends a login or files, or distorts a limit.
  */
-export type Danger = "executes" | "loads" | "rights" | "prompt" | "captures" | "outside" | "sends" | "spends";
+export type Danger =
+  | "executes"
+  | "loads"
+  | "rights"
+  | "prompt"
+  | "captures"
+  | "outside"
+  | "sends"
+  | "sends_files"
+  | "spends";
 
 /**
  * When a setting takes effect: on every save, whenever agents work, when any run starts, or when a run of this workflow
@@ -122,6 +131,18 @@ const RULES: Rules<FileConfig> = {
     copy: { danger: "rights", uses: ["work"], when: (value) => asList(value).length > 0 },
   },
   gc: { auto: "harmless" },
+  // The remote gets the files of every checkpoint, also those that no commit has.
+  files: { remote: { danger: "sends_files", uses: ["save", "work"], when: isNot(null) } },
+  fleet: {
+    // It gets the names of runs, and decides which of this repository's own runs work.
+    dispatch: place(["store", "save", "work"]),
+    perQueue: "harmless",
+    perRepository: "harmless",
+    queues: "harmless",
+    repositories: "harmless",
+    agents: "harmless",
+    queueOf: "harmless",
+  },
   agent: agentRule(["start"]),
   mode: "harmless",
 

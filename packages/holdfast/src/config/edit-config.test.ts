@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { configTemplate } from "./config-template.ts";
-import { editConfig } from "./edit-config.ts";
+import { editConfig } from "./config-template.ts";
 import { parseConfig } from "./schema.ts";
 
 const GATE = { key: ["impl", "gate"], value: "npm test" };

@@ -49,6 +49,20 @@ describe("mergeConfig", () => {
     );
   });
 
+  test("a URL with an unknown scheme is refused wherever it is written", () => {
+    const url = "postgers://u:pw9@db/x";
+    const places: readonly (readonly [string, ConfigLayers])[] = [
+      ["--store", layers("", { storeFlag: url })],
+      ["HOLDFAST_STORE", layers("", { env: { HOLDFAST_STORE: url } })],
+      ["store in /repo/holdfast.config.yaml", layers(`store: ${url}\n`)],
+      ["store in /repo/holdfast.config.yaml", layers(`store: { path: "${url}" }\n`)],
+      ["HOLDFAST_DISPATCH", layers("", { env: { HOLDFAST_DISPATCH: url } })],
+      ["fleet.dispatch in /repo/holdfast.config.yaml", layers(`fleet: { dispatch: "${url}" }\n`)],
+    ];
+    for (const [source, given] of places)
+      expect(() => mergeConfig(given)).toThrow(`${source} is a URL of an unknown kind, postgers://…`);
+  });
+
   test("rules of the file extend the default ones key by key, and null is a value", () => {
     const { settings } = mergeConfig(layers("retention:\n  maxAge: never\n  keep: { automatic: 9, manual: 1 }\n"));
     expect(settings.retention).toEqual({
@@ -103,6 +117,11 @@ describe("the file that init writes", () => {
       "workspace.worktrees",
       "workspace.setup",
       "workspace.copy",
+      "fleet.dispatch",
+      "fleet.queues",
+      "fleet.repositories",
+      "fleet.agents",
+      "fleet.queueOf",
       "agent",
       "models.impl",
       "models.review",

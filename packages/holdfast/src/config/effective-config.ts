@@ -5,7 +5,9 @@ import type { OpenParams } from "../open.ts";
 import { type KeepRule, RETENTION_PRESETS, type RetentionPolicy, storeRetention } from "@holdfast/core/retention";
 import type { ErrorPolicy } from "@holdfast/core/error-policy";
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
+import { type FleetSettings, fleetEntries, mergeFleet } from "./fleet-settings.ts";
 import type { FileConfig } from "./schema.ts";
+import { resolvePlace, withoutPassword } from "@holdfast/postgres/store-url";
 import { formatDuration, formatSize } from "@holdfast/formats/setting-values";
 import { DEFAULT_WORK, type WorkSettings, mergeWork, workEntries } from "./work-settings.ts";
 
@@ -27,6 +29,9 @@ export interface Settings {
     readonly copy: readonly string[];
   };
   readonly gc: { readonly auto: boolean };
+  /** The git remote that gets the files of runs; null: none. */
+  readonly files: { readonly remote: string | null };
+  readonly fleet: FleetSettings;
   readonly work: WorkSettings;
 }
 
@@ -77,6 +82,8 @@ const DEFAULT_SETTINGS: Settings = {
     copy: [],
   },
   gc: { auto: true },
+  files: { remote: null },
+  fleet: mergeFleet({}, null),
   work: DEFAULT_WORK,
 };
 
@@ -86,7 +93,7 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
   const settings = mergeSettings(layers, values);
   const { retention, workspace } = settings;
   const shown: readonly (readonly [string, Setting["value"]])[] = [
-    ["store", settings.store ?? "(in the git directory)"],
+    ["store", settings.store === null ? "(in the git directory)" : withoutPassword(settings.store)],
     ["store.maxSize", sizeText(settings.maxStoreBytes)],
     ["retention.preset", values.retention?.preset ?? "standard"],
     ...keepEntries(retention),
@@ -104,6 +111,12 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
     ["workspace.setup", workspace.setup?.join(" && ") || "(none)"],
     ["workspace.copy", workspace.copy.join(", ") || "(none)"],
     ["gc.auto", settings.gc.auto],
+    ["files.remote", settings.files.remote ?? "none"],
+    [
+      "fleet.dispatch",
+      settings.fleet.dispatch === null ? "(beside the store)" : withoutPassword(settings.fleet.dispatch),
+    ],
+    ...fleetEntries(settings.fleet),
     ...workEntries(settings.work),
   ];
   const entries = shown.map(([key, value]) => ({ key, value, origin: originOf(layers, key) }));
@@ -112,12 +125,13 @@ export function mergeConfig(layers: ConfigLayers): EffectiveConfig {
 
 /** The parameters for `openHoldfast`. */
 export function openParamsOf(config: EffectiveConfig): Omit<OpenParams, "cwd" | "create"> {
-  const { store, maxStoreBytes, retention, workspace, work } = config.settings;
+  const { store, maxStoreBytes, retention, workspace, files, work } = config.settings;
   const { maxUntrackedBytes, includeIgnored, mainCheckout, worktrees, setup, copy } = workspace;
   return {
     ...(store === null ? {} : { store }),
     ...(maxStoreBytes === null ? {} : { maxStoreBytes }),
     ...(worktrees === null ? {} : { worktrees }),
+    ...(files.remote === null ? {} : { filesRemote: files.remote }),
     retention,
     maxUntrackedBytes,
     includeIgnored,
@@ -181,6 +195,8 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
       copy: values.workspace?.copy ?? workspace.copy,
     },
     gc: { auto: values.gc?.auto ?? gc.auto },
+    files: { remote: values.files?.remote ?? null },
+    fleet: mergeFleet(values.fleet, dispatchOf(layers, values)),
     work: { ...work, agents: { ...work.agents, env: namedInEnvironment(layers.env) ?? work.agents.env } },
   };
 }
@@ -191,22 +207,33 @@ function given<T>(value: T | undefined, fallback: T): T {
 }
 
 function storeOf(layers: ConfigLayers, values: FileConfig): string | null {
-  if (layers.storeFlag !== undefined) return placeOf(layers.cwd, layers.storeFlag);
+  if (layers.storeFlag !== undefined) return resolvePlace(layers.cwd, layers.storeFlag, "--store");
   const variable = layers.env["HOLDFAST_STORE"];
-  if (variable !== undefined && variable !== "") return placeOf(layers.cwd, variable);
+  if (variable !== undefined && variable !== "") return resolvePlace(layers.cwd, variable, "HOLDFAST_STORE");
   const path = typeof values.store === "object" ? values.store.path : values.store;
-  return path === undefined || path === null ? null : placeOf(layers.file?.directory ?? layers.cwd, path);
+  if (path === undefined || path === null) return null;
+  return resolvePlace(layers.file?.directory ?? layers.cwd, path, sourceIn(layers, "store"));
 }
 
-/** A directory is relative to the place that names it; a URL is returned unchanged. */
-function placeOf(directory: string, store: string): string {
-  return /^[a-z][a-z0-9+.-]+:\/\//i.test(store) ? store : resolve(directory, store);
+function dispatchOf(layers: ConfigLayers, values: FileConfig): string | null {
+  const { env, cwd, file } = layers;
+  const variable = env["HOLDFAST_DISPATCH"];
+  if (variable !== undefined && variable !== "") return resolvePlace(cwd, variable, "HOLDFAST_DISPATCH");
+  const named = values.fleet?.dispatch;
+  if (named === undefined) return null;
+  return resolvePlace(file?.directory ?? cwd, named, sourceIn(layers, "fleet.dispatch"));
+}
+
+function sourceIn({ file }: ConfigLayers, key: string): string {
+  return file === null ? key : `${key} in ${file.path}`;
 }
 
 function originOf({ file, env, storeFlag }: ConfigLayers, key: string): Origin {
   if (key === "store" && storeFlag !== undefined) return { kind: "flag", flag: "--store" };
   if (key === "store" && (env["HOLDFAST_STORE"] ?? "") !== "")
     return { kind: "environment", variable: "HOLDFAST_STORE" };
+  if (key === "fleet.dispatch" && (env["HOLDFAST_DISPATCH"] ?? "") !== "")
+    return { kind: "environment", variable: "HOLDFAST_DISPATCH" };
   if (key === "agents.env" && namedInEnvironment(env) !== undefined)
     return { kind: "environment", variable: "HOLDFAST_AGENT_ENV" };
   const line = file?.lines.get(key);

@@ -1,7 +1,9 @@
-/** The schema of holdfast.config.yaml and its parser. */
+// The schema of holdfast.config.yaml, its values and its parser.
+
 import { isMap, isScalar } from "yaml";
 import { RE2JS, RE2JSException } from "re2js";
 import * as z from "zod/mini";
+import { isCopyPattern } from "@holdfast/core/copy-files";
 import { FAILURE_CAUSES, parseAgentArgs } from "@holdfast/core/agent";
 import { parseEnvironmentNames } from "@holdfast/core/agent-environment";
 import type { Price, PriceTable } from "@holdfast/core/budget";
@@ -22,51 +24,65 @@ import {
   settingValue,
   yesOrNo,
 } from "@holdfast/formats/settings-file";
-import { MODEL, milliseconds, money, nonEmpty, whole } from "@holdfast/formats/setting-values";
-import { type YamlText, parseYaml } from "@holdfast/platform/yaml";
 import {
-  TEXT,
-  WORDS,
-  COMMANDS,
-  COMMANDS_OR_NONE,
-  COPIES,
-  DAYS,
-  DURATION,
-  SIZE,
-  MONEY,
-  KEEP,
-  PRICE,
-  or,
-  between,
-  keys,
-  commands,
-  commandsOrNone,
-  copyPatterns,
-  words,
-  hostName,
-  size,
-  days,
-} from "./value-shapes.ts";
+  MODEL,
+  milliseconds,
+  money,
+  nonEmpty,
+  parseDuration,
+  parseSize,
+  whole,
+} from "@holdfast/formats/setting-values";
+import { type YamlText, parseYaml } from "@holdfast/platform/yaml";
+import { COUNTS, NAMES, counts, names } from "./fleet-settings.ts";
+
+/* The JSON Schema of values, for editors. A shape accepts at least what the parser accepts; the test of the published schema lists what else. */
+
+type Shape = Readonly<Record<string, unknown>>;
+
+const TEXT = { type: "string", pattern: String.raw`^[^\u0000]*[^\s\u0000][^\u0000]*$` } as const;
+const WORD = { type: "string", pattern: String.raw`^[\w.-]+$` } as const;
+const WORDS = { type: "array", items: WORD, minItems: 1 } as const;
+const COMMANDS = { anyOf: [TEXT, { type: "array", items: TEXT, minItems: 1 }] } as const;
+const COMMANDS_OR_NONE = { anyOf: [TEXT, { type: "array", items: TEXT }] } as const;
+/** The rule of `isCopyPattern`. */
+const COPY = {
+  type: "string",
+  pattern: String.raw`^(?!\.[gG][iI][tT](?:/|$))(?!(?:.*/)?\.{0,2}(?:/|$))[^\\\u0000]*[^\s\\\u0000][^\\\u0000]*$`,
+} as const;
+const COPIES = { anyOf: [COPY, { type: "array", items: COPY }] } as const;
+const DAYS = { type: "string", pattern: String.raw`^\s*\d+(?:\.\d+)?\s*(?:d|h|m|s|ms|w)\s*$` } as const;
+/** A duration that is not 0. */
+const DURATION = {
+  type: "string",
+  pattern: String.raw`^(?=.*[1-9])\s*\d+(?:\.\d+)?\s*(?:d|h|m|s|ms|w)\s*$`,
+} as const;
+const SIZE = {
+  anyOf: [
+    { type: "number", minimum: 0 },
+    { type: "string", pattern: String.raw`^\s*\d+(?:\.\d+)?\s*(?:[kKmMgGtT]?[bB]|[kKmMgGtT][iI][bB])?\s*$` },
+  ],
+} as const;
+const MONEY = {
+  anyOf: [
+    { type: "number", exclusiveMinimum: 0, exclusiveMaximum: 1_000_000_000 },
+    { type: "string", pattern: String.raw`^\$?(?=.*[1-9])\d{1,9}(?:\.\d+)?$` },
+  ],
+} as const;
+const KEEP = { anyOf: [{ type: "integer", minimum: 0 }, { const: "all" }] } as const;
+const PRICE = { type: "number", minimum: 0, maximum: 1_000_000 } as const;
 
 /** An upper limit: a run that retries more often ignores what its provider reports. */
 const MAX_RETRIES = 50;
 const MAX_DELAY_MS = 24 * 3_600_000;
 const MAX_PATTERN = 500;
 
-const retry = z.strictObject({
-  max: z.optional(
-    settingValue(
-      `a whole number from 0 to ${MAX_RETRIES}`,
-      (value) => upTo(whole(value, 0), MAX_RETRIES),
-      between(0, MAX_RETRIES),
-    ),
-  ),
-  delay: z.optional(settingValue("a duration up to 24h, such as 2s", delay, DURATION)),
-  multiplier: z.optional(
-    settingValue("a number from 1 to 100", multiplier, { type: "number", minimum: 1, maximum: 100 }),
-  ),
-  maxDelay: z.optional(settingValue("a duration up to 24h, such as 5m", delay, DURATION)),
-  jitter: z.optional(settingValue("a number from 0 to 1", fraction, { type: "number", minimum: 0, maximum: 1 })),
+const retry = group({
+  max: wholeBetween(0, MAX_RETRIES),
+  delay: settingValue("a duration up to 24h, such as 2s", delay, DURATION),
+  multiplier: numberBetween(1, 100),
+  maxDelay: settingValue("a duration up to 24h, such as 5m", delay, DURATION),
+  jitter: numberBetween(0, 1),
 });
 
 const rule = z.strictObject({
@@ -83,23 +99,15 @@ const rule = z.strictObject({
 });
 
 /** `errors` in holdfast.config.yaml. */
-const errorSchema = z.strictObject({
-  import: z.optional(settingValue("a file", nonEmpty, TEXT)),
-  retry: z.optional(retry),
-  exhausted: z.optional(choice(LAST_ACTIONS)),
-  fallback: z.optional(
-    z.strictObject({
-      agents: z.optional(z.array(model(), "expected a list of agents, such as [codex, claude:haiku]")),
-      tries: z.optional(
-        settingValue(
-          "a whole number from 1 to 50",
-          (value) => upTo(whole(value, 1), MAX_RETRIES),
-          between(1, MAX_RETRIES),
-        ),
-      ),
-    }),
-  ),
-  rules: z.optional(z.array(rule, "expected a list of rules").check(z.maxLength(100, "expected at most 100 rules"))),
+const errorSchema = group({
+  import: settingValue("a file", nonEmpty, TEXT),
+  retry,
+  exhausted: choice(LAST_ACTIONS),
+  fallback: group({
+    agents: z.array(model(), "expected a list of agents, such as [codex, claude:haiku]"),
+    tries: wholeBetween(1, MAX_RETRIES),
+  }),
+  rules: z.array(rule, "expected a list of rules").check(z.maxLength(100, "expected at most 100 rules")),
 });
 
 export type FileErrors = z.output<typeof errorSchema>;
@@ -154,14 +162,6 @@ function delay(value: unknown): number | undefined {
   return upTo(milliseconds(value), MAX_DELAY_MS);
 }
 
-function multiplier(value: unknown): number | undefined {
-  return typeof value === "number" && value >= 1 && value <= 100 ? value : undefined;
-}
-
-function fraction(value: unknown): number | undefined {
-  return typeof value === "number" && value >= 0 && value <= 1 ? value : undefined;
-}
-
 const BUILT_IN_EFFECTS = ["push", "pull_request", "pull_request_text", "state_label"] as const;
 
 const APPROVE = `a list of kinds of effects, such as [push, pull_request]; built in are ${BUILT_IN_EFFECTS.join(", ")}, and a name that is only nearly one of them counts as a mistake`;
@@ -195,262 +195,175 @@ function storeSetting(value: unknown): string | StoreSetting | undefined {
   return { path: named, maxSize: limit };
 }
 
-/** The schema of holdfast.config.yaml. Every key is optional: an absent key has its default. */
-export const configSchema = z.strictObject({
-  store: z.optional(
-    settingValue("a directory, or { path: directory, maxSize: 5GB }", storeSetting, {
-      anyOf: [TEXT, keys({ path: TEXT, maxSize: or("none", SIZE) })],
-    }),
-  ),
-  retention: z.optional(
-    z.strictObject({
-      preset: z.optional(choice(["standard", "loops"])),
-      keep: z.optional(z.strictObject(keepShape())),
-      maxPerRun: z.optional(atLeastOrNone(0)),
-      maxAge: z.optional(
-        settingValue(
-          'a duration such as 30d, or "never"',
-          (value) => (value === "never" ? null : days(value)),
-          or("never", DAYS),
-        ),
-      ),
-      minRunAge: z.optional(
-        settingValue(
-          'a duration such as 30d, or "none"',
-          (value) => (value === "none" ? null : days(value)),
-          or("none", DAYS),
-        ),
-      ),
-      onSuccess: z.optional(choice(["keep_latest", "latest_only", "by_rules"])),
-      onFailure: z.optional(choice(["keep_recent", "by_rules"])),
-      recent: z.optional(settingValue("a duration such as 7d", days, DAYS)),
-      maxBytes: z.optional(
-        settingValue(
-          'a size such as 5GB, or "none"',
-          (value) => (value === "none" ? null : size(value)),
-          or("none", SIZE),
-        ),
-      ),
-    }),
-  ),
-  workspace: z.optional(
-    z.strictObject({
-      maxUntrackedBytes: z.optional(settingValue("a size such as 20MB", size, SIZE)),
-      includeIgnored: z.optional(yesOrNo()),
-      mainCheckout: z.optional(choice(["ask", "report"])),
-      worktrees: z.optional(settingValue("a directory", nonEmpty, TEXT)),
-      setup: z.optional(settingValue("a shell command, or a list of them", commandsOrNone, COMMANDS_OR_NONE)),
-      copy: z.optional(
-        settingValue("a list of files or patterns below the checkout, such as [.env]", copyPatterns, COPIES),
-      ),
-    }),
-  ),
-  gc: z.optional(z.strictObject({ auto: z.optional(yesOrNo()) })),
-  agent: z.optional(model()),
-  mode: z.optional(choice(EXECUTION_MODES)),
-  models: z.optional(z.strictObject({ impl: z.optional(model()), review: z.optional(model()) })),
-  agents: z.optional(
-    z.strictObject({
-      maxIdle: z.optional(
-        settingValue(
-          'a duration such as 30m, or "none"',
-          (value) => (value === "none" ? null : milliseconds(value)),
-          or("none", DURATION),
-        ),
-      ),
-      checkpointEvery: z.optional(
-        settingValue(
-          'a duration such as 10m, or "none"',
-          (value) => (value === "none" ? null : milliseconds(value)),
-          or("none", DURATION),
-        ),
-      ),
-      args: z.optional(
-        settingValue(ARGS, parseAgentArgs, {
-          type: "object",
-          additionalProperties: { type: "array", items: TEXT },
-        }),
-      ),
-      env: z.optional(settingValue(ENV_NAMES, parseEnvironmentNames, { type: "array", items: TEXT })),
-    }),
-  ),
-  forge: z.optional(
-    z.strictObject({
-      kind: z.optional(choice(["auto", "local", "github", "gitlab", "none"])),
-      path: z.optional(settingValue("a directory", nonEmpty, TEXT)),
-      host: z.optional(
-        settingValue("a host such as ghe.example.com", hostName, {
-          type: "string",
-          pattern: "^[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$",
-        }),
-      ),
-    }),
-  ),
-  impl: z.optional(
-    z.strictObject({
-      maxIterations: z.optional(count(1)),
-      maxReviews: z.optional(count(1)),
-      onMaxReviews: z.optional(choice(["proceed", "fatal"])),
-      limits: z.optional(
-        z.strictObject({
-          prAttempts: z.optional(count(1)),
-          rebases: z.optional(count(0)),
-          parseFailures: z.optional(count(1)),
-          reviewFailures: z.optional(count(1)),
-          stuck: z.optional(count(1)),
-          simplifications: z.optional(count(0)),
-        }),
-      ),
-      review: z.optional(yesOrNo()),
-      simplify: z.optional(yesOrNo()),
-      yolo: z.optional(yesOrNo()),
-      waitForCi: z.optional(yesOrNo()),
-      applyReviews: z.optional(yesOrNo()),
-      draft: z.optional(yesOrNo()),
-      attribution: z.optional(yesOrNo()),
-      afterRebase: z.optional(choice(["review", "impl"])),
-      gate: z.optional(settingValue("a shell command", nonEmpty, TEXT)),
-      baseGate: z.optional(yesOrNo()),
-      base: z.optional(settingValue("a branch name", nonEmpty, TEXT)),
-      prompts: z.optional(
-        z.strictObject({ impl: file(), review: file(), simplify: file(), rebase: file(), continue: file() }),
-      ),
-      tags: z.optional(settingValue("a list of words such as [feat, bugfix]", words, WORDS)),
-      thresholds: z.optional(z.strictObject(thresholdShape())),
-    }),
-  ),
-  ralph: z.optional(
-    z.strictObject({
-      until: z.optional(settingValue("a shell command, or a list of them", commands, COMMANDS)),
-      untilTimeout: z.optional(settingValue("a duration such as 10m", milliseconds, DURATION)),
-      firstCheck: z.optional(yesOrNo()),
-      maxIterations: z.optional(count(1)),
-      memory: z.optional(
-        settingValue(
-          "a whole number from 1 to 10",
-          (value) => (Number(value) > 10 ? undefined : whole(value, 1)),
-          between(1, 10),
-        ),
-      ),
-      memoryPolicy: z.optional(choice(["fifo", "recency", "relevance_weighted"])),
-      onStuck: z.optional(choice(["stop", "ask", "rollback"])),
-      detection: z.optional(
-        z.strictObject({
-          stuck: z.optional(atLeastOrNone(2)),
-          oscillation: z.optional(atLeastOrNone(4)),
-          regression: z.optional(atLeastOrNone(0)),
-          burn: z.optional(atLeastOrNone(2)),
-        }),
-      ),
-      quality: z.optional(
-        z.strictObject({
-          validation: z.optional(count(0)),
-          completeness: z.optional(count(0)),
-          correctness: z.optional(count(0)),
-          readability: z.optional(count(0)),
-          efficiency: z.optional(count(0)),
-        }),
-      ),
-      tokensPerIteration: z.optional(atLeastOrNone(1)),
-    }),
-  ),
-  errors: z.optional(errorSchema),
-  checkpoints: z.optional(
-    z.strictObject({
-      artifactComplete: z.optional(yesOrNo()),
-      beforeExternal: z.optional(yesOrNo()),
-      beforeRisky: z.optional(yesOrNo()),
-    }),
-  ),
-  approve: z.optional(
-    settingValue(APPROVE, effectKinds, {
-      type: "array",
-      items: { type: "string", pattern: String.raw`^[A-Za-z][\w.-]{0,63}$` },
-    }),
-  ),
-  loops: z.optional(
-    z.strictObject({
-      max: z.optional(atLeastOrNone(1)),
-      workflows: z.optional(settingValue("a list of workflows such as [ralph, impl]", words, WORDS)),
-    }),
-  ),
-  mirror: z.optional(
-    z.strictObject({
-      format: z.optional(
-        settingValue(
-          `one of ${FORMAT_NAMES.join(", ")}, or "none"`,
-          (value) => (value === "none" ? null : FORMAT_NAMES.find((name) => name === value)),
-          { enum: [...FORMAT_NAMES, "none"] },
-        ),
-      ),
-      directory: z.optional(settingValue("a directory", nonEmpty, TEXT)),
-    }),
-  ),
-  layout: z.optional(choice(["own", "seed"])),
-  aiwg: z.optional(
-    z.strictObject({
-      mirror: z.optional(yesOrNo()),
-      directory: z.optional(settingValue("a directory", nonEmpty, TEXT)),
-      keep: z.optional(count(0)),
-      maxAge: z.optional(
-        settingValue(
-          'a duration such as 30d, or "never"',
-          (value) => (value === "never" ? null : days(value)),
-          or("never", DAYS),
-        ),
-      ),
-      onSuccess: z.optional(choice(["keep_latest", "by_rules"])),
-      onFailure: z.optional(choice(["keep_all_recent", "by_rules"])),
-    }),
-  ),
-  prices: z.optional(
-    settingValue(
-      'prices by provider:model, such as { "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 } }',
-      prices,
-      {
-        type: "object",
-        propertyNames: { pattern: MODEL.source },
-        additionalProperties: keys({ input: PRICE, cached: PRICE, cacheWrite: PRICE, output: PRICE }, [
-          "input",
-          "output",
-        ]),
-      },
+/** Not an option of git and no program of a transport, such as ext::. */
+const REMOTE = /^(?!-)(?!.*::)[^\p{Cc}]{1,2000}$/u;
+
+/** An absent key has its default. */
+export const configSchema = group({
+  store: settingValue("a directory, or { path: directory, maxSize: 5GB }", storeSetting, {
+    anyOf: [TEXT, keys({ path: TEXT, maxSize: or("none", SIZE) })],
+  }),
+  retention: group({
+    preset: choice(["standard", "loops"]),
+    keep: group(keepShape()),
+    maxPerRun: atLeastOrNone(0),
+    maxAge: orWord("never", "a duration such as 30d", days, DAYS),
+    minRunAge: orWord("none", "a duration such as 30d", days, DAYS),
+    onSuccess: choice(["keep_latest", "latest_only", "by_rules"]),
+    onFailure: choice(["keep_recent", "by_rules"]),
+    recent: settingValue("a duration such as 7d", days, DAYS),
+    maxBytes: orWord("none", "a size such as 5GB", size, SIZE),
+  }),
+  workspace: group({
+    maxUntrackedBytes: settingValue("a size such as 20MB", size, SIZE),
+    includeIgnored: yesOrNo(),
+    mainCheckout: choice(["ask", "report"]),
+    worktrees: settingValue("a directory", nonEmpty, TEXT),
+    setup: settingValue("a shell command, or a list of them", commandsOrNone, COMMANDS_OR_NONE),
+    copy: settingValue("a list of files or patterns below the checkout, such as [.env]", copyPatterns, COPIES),
+  }),
+  gc: group({ auto: yesOrNo() }),
+  files: group({
+    remote: settingValue(
+      'the name or URL of a git remote, or "none"',
+      (value) => (value === "none" ? null : typeof value === "string" && REMOTE.test(value) ? value : undefined),
+      { type: "string", pattern: REMOTE.source },
     ),
-  ),
-  budget: z.optional(
-    z.strictObject({
-      maxTokens: z.optional(
-        settingValue(
-          'a number from 1, or "none"',
-          (value) => (value === "none" ? null : whole(value, 1)),
-          or("none", { type: "integer", minimum: 1 }),
-        ),
-      ),
-      assumedTokens: z.optional(
-        settingValue("a number from 1", (value) => whole(value, 1), { type: "integer", minimum: 1 }),
-      ),
-      maxCost: z.optional(
-        settingValue(
-          'US dollars such as 2.50, or "none"',
-          (value) => (value === "none" ? null : money(value)),
-          or("none", MONEY),
-        ),
-      ),
-      maxTime: z.optional(
-        settingValue(
-          'a duration such as 2h, or "none"',
-          (value) => (value === "none" ? null : milliseconds(value)),
-          or("none", DURATION),
-        ),
-      ),
+  }),
+  fleet: group({
+    dispatch: settingValue("a directory, or a postgres:// URL", nonEmpty, TEXT),
+    perQueue: atLeastOrNone(0),
+    perRepository: atLeastOrNone(0),
+    queues: settingValue("a number from 0 for each queue, such as { claude: 4 }", counts, COUNTS),
+    repositories: settingValue("a number from 0 for each repository, such as { acme/shop: 2 }", counts, COUNTS),
+    agents: settingValue("a number from 0 for each agent, such as { codex: 2 }", counts, COUNTS),
+    queueOf: settingValue("the queue of each agent, such as { opencode: anthropic, claude: anthropic }", names, NAMES),
+  }),
+  agent: model(),
+  mode: choice(EXECUTION_MODES),
+  models: group({ impl: model(), review: model() }),
+  agents: group({
+    maxIdle: orWord("none", "a duration such as 30m", milliseconds, DURATION),
+    checkpointEvery: orWord("none", "a duration such as 10m", milliseconds, DURATION),
+    args: settingValue(ARGS, parseAgentArgs, {
+      type: "object",
+      additionalProperties: { type: "array", items: TEXT },
     }),
+    env: settingValue(ENV_NAMES, parseEnvironmentNames, { type: "array", items: TEXT }),
+  }),
+  forge: group({
+    kind: choice(["auto", "local", "github", "gitlab", "none"]),
+    path: settingValue("a directory", nonEmpty, TEXT),
+    host: settingValue("a host such as ghe.example.com", hostName, {
+      type: "string",
+      pattern: "^[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$",
+    }),
+  }),
+  impl: group({
+    maxIterations: count(1),
+    maxReviews: count(1),
+    onMaxReviews: choice(["proceed", "fatal"]),
+    limits: group({
+      prAttempts: count(1),
+      rebases: count(0),
+      parseFailures: count(1),
+      reviewFailures: count(1),
+      stuck: count(1),
+      simplifications: count(0),
+    }),
+    review: yesOrNo(),
+    simplify: yesOrNo(),
+    yolo: yesOrNo(),
+    waitForCi: yesOrNo(),
+    applyReviews: yesOrNo(),
+    draft: yesOrNo(),
+    attribution: yesOrNo(),
+    afterRebase: choice(["review", "impl"]),
+    gate: settingValue("a shell command", nonEmpty, TEXT),
+    baseGate: yesOrNo(),
+    base: settingValue("a branch name", nonEmpty, TEXT),
+    prompts: group({ impl: file(), review: file(), simplify: file(), rebase: file(), continue: file() }),
+    tags: settingValue("a list of words such as [feat, bugfix]", words, WORDS),
+    thresholds: group({ faithful: percent(), style: percent(), docs: percent(), cornerCases: percent() }),
+  }),
+  ralph: group({
+    until: settingValue("a shell command, or a list of them", commands, COMMANDS),
+    untilTimeout: settingValue("a duration such as 10m", milliseconds, DURATION),
+    firstCheck: yesOrNo(),
+    maxIterations: count(1),
+    memory: wholeBetween(1, 10),
+    memoryPolicy: choice(["fifo", "recency", "relevance_weighted"]),
+    onStuck: choice(["stop", "ask", "rollback"]),
+    detection: group({
+      stuck: atLeastOrNone(2),
+      oscillation: atLeastOrNone(4),
+      regression: atLeastOrNone(0),
+      burn: atLeastOrNone(2),
+    }),
+    quality: group({
+      validation: count(0),
+      completeness: count(0),
+      correctness: count(0),
+      readability: count(0),
+      efficiency: count(0),
+    }),
+    tokensPerIteration: atLeastOrNone(1),
+  }),
+  errors: errorSchema,
+  checkpoints: group({
+    artifactComplete: yesOrNo(),
+    beforeExternal: yesOrNo(),
+    beforeRisky: yesOrNo(),
+  }),
+  approve: settingValue(APPROVE, effectKinds, {
+    type: "array",
+    items: { type: "string", pattern: String.raw`^[A-Za-z][\w.-]{0,63}$` },
+  }),
+  loops: group({
+    max: atLeastOrNone(1),
+    workflows: settingValue("a list of workflows such as [ralph, impl]", words, WORDS),
+  }),
+  mirror: group({
+    format: settingValue(
+      `one of ${FORMAT_NAMES.join(", ")}, or "none"`,
+      (value) => (value === "none" ? null : FORMAT_NAMES.find((name) => name === value)),
+      { enum: [...FORMAT_NAMES, "none"] },
+    ),
+    directory: settingValue("a directory", nonEmpty, TEXT),
+  }),
+  layout: choice(["own", "seed"]),
+  aiwg: group({
+    mirror: yesOrNo(),
+    directory: settingValue("a directory", nonEmpty, TEXT),
+    keep: count(0),
+    maxAge: orWord("never", "a duration such as 30d", days, DAYS),
+    onSuccess: choice(["keep_latest", "by_rules"]),
+    onFailure: choice(["keep_all_recent", "by_rules"]),
+  }),
+  prices: settingValue(
+    'prices by provider:model, such as { "codex:gpt-5": { input: 1.25, cached: 0.125, output: 10 } }',
+    prices,
+    {
+      type: "object",
+      propertyNames: { pattern: MODEL.source },
+      additionalProperties: keys({ input: PRICE, cached: PRICE, cacheWrite: PRICE, output: PRICE }, [
+        "input",
+        "output",
+      ]),
+    },
   ),
+  budget: group({
+    maxTokens: atLeastOrNone(1),
+    assumedTokens: settingValue("a number from 1", (value) => whole(value, 1), { type: "integer", minimum: 1 }),
+    maxCost: orWord("none", "US dollars such as 2.50", money, MONEY),
+    maxTime: orWord("none", "a duration such as 2h", milliseconds, DURATION),
+  }),
 });
 
 export type FileConfig = z.output<typeof configSchema>;
 
 function keepShape() {
-  const keep = z.optional(keepRule());
+  const keep = keepRule();
   const triggers = TRIGGERS.map((trigger) => [trigger, keep] as const);
   return { ...Object.fromEntries(triggers), default: keep };
 }
@@ -474,25 +387,12 @@ function ruleOf(keep: unknown, per: unknown): KeepRule | undefined {
   return typeof keep === "number" && Number.isSafeInteger(keep) && keep >= 0 ? { keep, per } : undefined;
 }
 
-function thresholdShape(): Record<"faithful" | "style" | "docs" | "cornerCases", ReturnType<typeof percent>> {
-  return { faithful: percent(), style: percent(), docs: percent(), cornerCases: percent() };
-}
-
 function file() {
-  return z.optional(settingValue("a file", nonEmpty, TEXT));
+  return settingValue("a file", nonEmpty, TEXT);
 }
 
 function percent() {
-  return z.optional(
-    settingValue(
-      "a score from 0 to 100",
-      (value) => {
-        const score = whole(value, 0);
-        return score !== undefined && score <= 100 ? score : undefined;
-      },
-      between(0, 100),
-    ),
-  );
+  return wholeBetween(0, 100, "a score");
 }
 
 /** US dollars per million tokens. Cached tokens cost as much as the others unless a price is set. */
@@ -513,16 +413,86 @@ function isPrice(value: unknown): value is number {
 }
 
 function atLeastOrNone(least: number) {
-  return settingValue(`a number from ${least}, or "none"`, (value) => (value === "none" ? null : whole(value, least)), {
-    anyOf: [{ type: "integer", minimum: least }, { const: "none" }],
-  });
+  const atLeast = (value: unknown): number | undefined => whole(value, least);
+  return orWord("none", `a number from ${least}`, atLeast, { type: "integer", minimum: least });
 }
+
+/** A value that the user can switch off with the word. */
+function orWord<T>(word: string, expected: string, parse: (value: unknown) => T | undefined, shape: Shape) {
+  const read = (value: unknown): T | null | undefined => (value === word ? null : parse(value));
+  return settingValue(`${expected}, or "${word}"`, read, or(word, shape));
+}
+
+function wholeBetween(least: number, most: number, what = "a whole number") {
+  const parse = (value: unknown): number | undefined => upTo(whole(value, least), most);
+  return settingValue(`${what} from ${least} to ${most}`, parse, { type: "integer", minimum: least, maximum: most });
+}
+
+function numberBetween(least: number, most: number) {
+  const parse = (value: unknown): number | undefined =>
+    typeof value === "number" && value >= least && value <= most ? value : undefined;
+  return settingValue(`a number from ${least} to ${most}`, parse, { type: "number", minimum: least, maximum: most });
+}
+
+/** Every key is optional: an absent key has its default. */
+function group<T extends z.core.$ZodLooseShape>(shape: T) {
+  return z.partial(z.strictObject(shape));
+}
+
+function or(word: string, shape: Shape) {
+  return { anyOf: [shape, { const: word }] };
+}
+
+/** An object with these keys only. */
+function keys(properties: Readonly<Record<string, unknown>>, required: readonly string[] = []) {
+  return { type: "object", properties, required, additionalProperties: false };
+}
+
+function commands(value: unknown): readonly string[] | undefined {
+  const all = Array.isArray(value) ? value : [value];
+  const texts = all.flatMap((one) => nonEmpty(one) ?? []);
+  return texts.length === all.length && texts.length > 0 ? texts : undefined;
+}
+
+/** An empty list is a choice: no set-up. */
+function commandsOrNone(value: unknown): readonly string[] | undefined {
+  return Array.isArray(value) && value.length === 0 ? [] : commands(value);
+}
+
+function copyPatterns(value: unknown): readonly string[] | undefined {
+  const patterns = commandsOrNone(value);
+  return patterns?.every(isCopyPattern) === true ? patterns : undefined;
+}
+
+function words(value: unknown): readonly string[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  const texts = value.filter((word): word is string => typeof word === "string" && /^[\w.-]+$/.test(word));
+  return texts.length === value.length ? texts : undefined;
+}
+
+function hostName(value: unknown): string | undefined {
+  return typeof value === "string" && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(value)
+    ? value.toLowerCase()
+    : undefined;
+}
+
+function size(value: unknown): number | undefined {
+  return typeof value === "string" || typeof value === "number" ? parseSize(value) : undefined;
+}
+
+function days(value: unknown): number | undefined {
+  const parsed = typeof value === "string" ? parseDuration(value) : undefined;
+  return parsed === undefined ? undefined : parsed / DAY;
+}
+
+const DAY = 86_400_000;
 
 export type ParsedConfig =
   | {
       readonly ok: true;
       readonly values: FileConfig;
-      /** Line of each key that the file sets, by its dotted path. */ readonly lines: ReadonlyMap<string, number>;
+      /** Line of each key that the file sets, by its dotted path. */
+      readonly lines: ReadonlyMap<string, number>;
     }
   | {
       readonly ok: false;

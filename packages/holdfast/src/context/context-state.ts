@@ -1,7 +1,7 @@
 /** The values of a context, and the cursor that points a context at its node of the shared tree. */
 import type { Context as StoredContext } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
-import { HoldfastError, usageError } from "@holdfast/platform/error";
+import { HoldfastError, describeList, usageError } from "@holdfast/platform/error";
 import {
   type ContextConflict,
   type ContextTree,
@@ -215,7 +215,7 @@ function conflict(parent: string, child: string, conflicts: readonly ContextConf
   const keys = conflicts.map(({ key }) => JSON.stringify(key));
   return new HoldfastError({
     code: "CONFLICT",
-    message: `${keys.slice(0, 5).join(", ")}${keys.length > 5 ? ` and ${keys.length - 5} more` : ""} changed in ${parent} and in its fork ${child}; nothing was merged`,
+    message: `${describeList(keys)} changed in ${parent} and in its fork ${child}; nothing was merged`,
     hint: 'Merge with onConflict "child_wins" or "parent_wins", or set the same value in both first.',
     data: { parent, child, conflicts },
   });

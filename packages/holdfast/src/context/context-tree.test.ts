@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { withoutProtoKey } from "@holdfast/test-support/core/json-sample";
-import { parseContext } from "@holdfast/core/planes-shape";
+import { parseContext } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import {
   type ContextTree,

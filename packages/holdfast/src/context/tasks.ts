@@ -13,9 +13,9 @@ import { IMPORT_LABEL, VERSIONS_BEFORE, isWhole, sourceDocumentOf } from "@holdf
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
 import { randomId } from "@holdfast/platform/identity";
-import { findStoreDirectory } from "../open-store.ts";
+import { findStorePlace, openStoreAt } from "../open-store.ts";
 import { ownerLiveness } from "@holdfast/core/store-sql/leases";
-import { openSqliteStore } from "@holdfast/core/store-sql/open";
+import { stateDirectory } from "@holdfast/postgres/store-url";
 import { Checkpoint, type TokenUsage } from "./checkpoint.ts";
 
 /** Where the checkpoints of a task are stored, and how long a write waits. */
@@ -73,7 +73,7 @@ export async function openTasks(options: OpenOptions, taskId: string): Promise<T
   try {
     const { cwd } = rest;
     const place = { ...(store === undefined ? {} : { store }), ...(cwd === undefined ? {} : { cwd }) };
-    const opened = await openSqliteStore({ directory: await findStoreDirectory(place) });
+    const { store: opened } = await openStoreAt(await findStorePlace(place));
     return new Tasks(opened, { ...rest, closeStore: () => opened.close() });
   } catch (error) {
     throw toTaskError(error, taskId);
@@ -99,7 +99,13 @@ function partsOver(store: Store, leaseWaitMs: number): CoreAdapters {
     maxUntrackedBytes: undefined,
     includeIgnored: false,
     ownsRefs: false,
-    liveness: (owner) => ownerLiveness(owner, isAbsolute(store.location) ? store.location : null),
+    liveness: (owner) =>
+      ownerLiveness(
+        owner,
+        isAbsolute(store.location)
+          ? { directory: store.location, shared: false }
+          : { directory: stateDirectory(store.id), shared: true },
+      ),
     leaseWaitMs,
     worktreePath: undefined,
   };

@@ -3,6 +3,7 @@ import {
   type CoreAdapters,
   NO_WORKTREE,
   WORKTREE,
+  newWorktreePath,
   rejectRolledBackStore,
   snapshotParams,
 } from "@holdfast/core/adapters";
@@ -23,9 +24,8 @@ import {
 import { openMemoryStore } from "@holdfast/core/store-memory";
 import { withoutAccepted } from "@holdfast/core/findings";
 import type { PackedObjects } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, describeList } from "@holdfast/platform/error";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
-import { newWorktreePath } from "../plan-start.ts";
 import {
   MAX_RUN_FILE_BYTES,
   type RunFile,
@@ -135,19 +135,16 @@ export function writeRunExport(
 ): void {
   const { secrets, run } = planned;
   if (secrets.length > 0 && !params.withSecrets) {
-    const places = secrets.slice(0, SHOWN).map(({ where, kind }) => `${where} (${kind})`);
-    const more = secrets.length > SHOWN ? ` and ${secrets.length - SHOWN} more places` : "";
+    const places = secrets.map(({ where, kind }) => `${where} (${kind})`);
     throw new HoldfastError({
       code: "NEEDS_DECISION",
-      message: `The file of ${run} would hold secrets: ${places.join(", ")}${more}`,
+      message: `The file of ${run} would hold secrets: ${describeList(places)}`,
       hint: "Nothing was written. Replace the secrets, or add --with-secrets and give the file only to those who may know them.",
       data: { secrets },
     });
   }
   writeDurable({ path: params.path, data: planned.bytes, mode: "replace" });
 }
-
-const SHOWN = 5;
 
 export interface RunImport {
   readonly run: string;

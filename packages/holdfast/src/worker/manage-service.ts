@@ -19,12 +19,13 @@ import { type CommandWords, type ServicePlan, planService, programOf, serviceVar
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** The service of this user on this machine. `repository`: its own programs do not get into the service's PATH. */
-export function planOwnService(env: Env, repository: string): ServicePlan {
+export function planOwnService(env: Env, repository: string, flags: readonly string[]): ServicePlan {
   const kind = process.platform === "darwin" ? "launchd" : "systemd";
   return planService({
     kind,
     node: process.execPath,
     entry: ownEntry(),
+    flags,
     home: homeOf(env),
     configHome: xdgHome(env, "XDG_CONFIG_HOME"),
     uid: userInfo().uid,
@@ -87,10 +88,10 @@ export interface Installation {
   readonly problem: string | null;
 }
 
-/** Writes the file and starts the worker. A repeated call, also after a kill, has the same result. */
+/** Writes the file and starts the worker. `isUpToDate`: it runs, and has read the list of repositories. A repeated call, also after a kill, has the same result. */
 export async function installService(
   plan: ServicePlan,
-  params: { readonly env: Env; readonly isRunning: boolean },
+  params: { readonly env: Env; readonly isUpToDate: boolean },
 ): Promise<Installation> {
   const changed = readInstalled(plan) !== plan.text;
   if (changed) {
@@ -100,7 +101,7 @@ export async function installService(
   const problem = cannotManage(plan, params.env);
   if (problem !== null) return { changed, enabled: false, problem };
   const enabled = (await call(plan.isEnabled)) === null;
-  if (enabled && !changed && params.isRunning) return { changed, enabled, problem: null };
+  if (enabled && !changed && params.isUpToDate) return { changed, enabled, problem: null };
   const failed = await callAll(enabled ? plan.restart : plan.enable);
   return { changed, enabled: failed === null, problem: failed };
 }

@@ -47,6 +47,7 @@ const runOf = (more: Partial<WorkRun> = {}): WorkRun => ({
   entries: 10,
   terminated: false,
   stopped: false,
+  submitted: false,
   ...more,
 });
 const plan = (runs: readonly WorkRun[], more: Partial<WorkFacts> = {}) =>
@@ -58,6 +59,12 @@ const QUESTION = { name: "go", question: "Continue?", options: ["yes", "no"] };
 
 test.each<readonly [string, "start" | "wait" | "skip", Partial<WorkRun>]>([
   ["a run whose process died", "start", { status: CRASHED }],
+  ["a submitted run whose process died", "skip", { submitted: true }],
+  [
+    "a submitted run that no process has executed",
+    "skip",
+    { status: { kind: "queued", holder: null, position: null } },
+  ],
   ["a run whose process is on another host", "skip", { status: { ...CRASHED, certain: false } }],
   ["a run that a process executes", "skip", { status: RUNNING }],
   ["a queued run", "skip", { status: { kind: "queued", holder: HOLDER, position: 1 } }],

@@ -20,6 +20,8 @@ export interface WorkRun {
   readonly terminated: boolean;
   /** The user stopped its crashed process: a second Ctrl+C ends it at once. */
   readonly stopped: boolean;
+  /** It was submitted: the workers of a queue execute it. */
+  readonly submitted: boolean;
 }
 
 /** The last attempt of the worker to continue a run. It is stored before the process starts, so a kill leaves it open. */
@@ -75,6 +77,12 @@ export function planWork(facts: WorkFacts): readonly WorkDecision[] {
   });
 }
 
+/** A worker that has joined a queue decides nothing about a run by itself. */
+export function leaveToQueue({ repository, run, submitted }: WorkRun): WorkDecision {
+  const why = submitted ? "`holdfast queue` shows when it continues" : `it was not submitted: holdfast submit ${run}`;
+  return { repository, run, ...skip(why) };
+}
+
 function isWorking({ status }: WorkRun): boolean {
   return status.kind === "running" || status.kind === "queued";
 }
@@ -83,7 +91,7 @@ function inOrder(a: WorkRun, b: WorkRun): number {
   return b.priority - a.priority || Date.parse(a.createdAt) - Date.parse(b.createdAt) || (a.run < b.run ? -1 : 1);
 }
 
-type Verdict =
+export type Verdict =
   | { readonly kind: "start"; readonly why: string }
   | { readonly kind: "wait"; readonly until: string; readonly why: string }
   | { readonly kind: "skip"; readonly why: string };
@@ -93,18 +101,33 @@ const start = (why: string): Verdict => ({ kind: "start", why });
 
 /** What the status alone allows, then what earlier attempts allow. */
 function decide(run: WorkRun, { now, history }: WorkFacts): Verdict {
-  const attempt = history.get(workKey(run));
-  const verdict = byStatus(run);
+  return afterAttempt(byStatus(run), run, history.get(workKey(run)), now);
+}
+
+/** What earlier attempts allow. */
+export function afterAttempt(
+  verdict: Verdict,
+  run: Pick<WorkRun, "run" | "status" | "entries">,
+  attempt: Attempt | undefined,
+  now: number,
+): Verdict {
   if (verdict.kind !== "start" || attempt === undefined) return verdict;
   const failures = failuresNow(run, attempt);
-  if (failures >= MAX_FAILURES) return skip(`it failed ${failures} times; to see why: holdfast resume ${run.run}`);
+  if (failures >= MAX_FAILURES) return skip(exhaustedText(run.run, failures));
   const last = Date.parse(attempt.endedAt ?? attempt.startedAt);
   const delay = Math.max(failures === 0 ? MIN_GAP_MS : backOffMs(failures), isPolled(run.status) ? POLL_MS : 0);
   // A time from the future comes from a wrong clock, and must not delay the run for longer than one delay.
   if (now - last >= delay || last > now) return verdict;
-  const why =
-    failures === 0 ? verdict.why : `${verdict.why}; ${failures === 1 ? "1 attempt" : `${failures} attempts`} failed`;
+  const why = failures === 0 ? verdict.why : `${verdict.why}; ${failuresText(failures)}`;
   return { kind: "wait", until: new Date(last + delay).toISOString(), why };
+}
+
+export function failuresText(failures: number): string {
+  return `${failures === 1 ? "1 attempt" : `${failures} attempts`} failed`;
+}
+
+export function exhaustedText(run: string, failures: number): string {
+  return `it failed ${failures} times; to see why: holdfast resume ${run}`;
 }
 
 /** After this many consecutive failures only the user continues the run. */
@@ -121,18 +144,19 @@ function backOffMs(failures: number): number {
 }
 
 /** Failures do not count if the run worked for long, or if another process has continued it since. */
-function failuresNow(run: WorkRun, attempt: Attempt): number {
+export function failuresNow(run: Pick<WorkRun, "status" | "entries">, attempt: Attempt): number {
   if (attempt.entries !== null && attempt.entries !== run.entries) return 0;
   if (attempt.endedAt !== null || run.status.kind !== "crashed") return attempt.failures;
   const worked = Date.parse(run.status.holder.heartbeatAt) - Date.parse(attempt.startedAt);
   return worked >= STABLE_MS ? 0 : attempt.failures;
 }
 
-function byStatus({ run, status, terminated, stopped }: WorkRun): Verdict {
+function byStatus({ run, status, terminated, stopped, submitted }: WorkRun): Verdict {
+  if (submitted) return skip("it was submitted, and a worker that has joined the queue executes it");
   switch (status.kind) {
     case "running":
     case "queued":
-      return skip(`process ${status.holder.pid} executes it`);
+      return skip(status.holder === null ? "it was submitted" : `process ${status.holder.pid} executes it`);
     case "crashed":
       if (stopped) return skip("you stopped it");
       return status.certain
@@ -152,7 +176,12 @@ function byStatus({ run, status, terminated, stopped }: WorkRun): Verdict {
   }
 }
 
-function byWait(run: string, status: Extract<RunStatus, { readonly kind: "waiting" }>): Verdict {
+/** Whether the worker continues a run that waits like this, now or at its time. */
+export function endsByItself({ for: what, question }: Extract<RunStatus, { readonly kind: "waiting" }>): boolean {
+  return question === null && WAIT_ENDS[what] === "itself";
+}
+
+export function byWait(run: string, status: Extract<RunStatus, { readonly kind: "waiting" }>): Verdict {
   const { for: what, until, due, question } = status;
   if (question !== null) return skip(`it waits for your answer: holdfast approve ${run}`);
   const ends = WAIT_ENDS[what];
@@ -185,12 +214,16 @@ const WAITS_FOR: Readonly<Record<WaitingFor, string>> = {
   disk: "disk space",
 };
 
-function isPolled(status: RunStatus): boolean {
+export function isPolled(status: RunStatus): boolean {
   return status.kind === "waiting" && status.until === null;
 }
 
 /** The attempt to store before the process starts. */
-export function openAttempt(run: WorkRun, earlier: Attempt | undefined, now: number): Attempt {
+export function openAttempt(
+  run: Pick<WorkRun, "status" | "entries">,
+  earlier: Attempt | undefined,
+  now: number,
+): Attempt {
   const failures = earlier === undefined ? 0 : failuresNow(run, earlier);
   return { failures: failures + 1, startedAt: new Date(now).toISOString(), endedAt: null, entries: null };
 }

@@ -24,6 +24,7 @@ import {
   terminatedKey,
   workKey,
 } from "./plan-work.ts";
+import { type WorkerActivity, countStatuses } from "./worker-health.ts";
 import type { WorkerRepository, WorkerState } from "./worker-state.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -51,7 +52,7 @@ export async function lookAt(repository: WorkerRepository, params: LookParams): 
     if (holdfast === null) return { ...empty, problem: null };
     const found = (await holdfast.statuses()).filter(({ status }) => !isEnded(status));
     const runs = await Promise.all(
-      found.map(async ({ run, status, priority }): Promise<WorkRun> => ({
+      found.map(async ({ run, status, priority, submitted }): Promise<WorkRun> => ({
         repository: repository.root,
         run: run.id,
         status,
@@ -62,6 +63,7 @@ export async function lookAt(repository: WorkerRepository, params: LookParams): 
         stopped:
           status.kind === "crashed" &&
           (await holdfast.store.getMeta(stoppedKey(run.id))) === String(status.holder.epoch),
+        submitted,
       })),
     );
     return { ...repository, problem: null, limit: holdfast.work.loops.max, runs };
@@ -114,7 +116,58 @@ export function planViews(
 export type WorkerEvent =
   | { readonly kind: "repository"; readonly repository: string; readonly problem: string | null }
   | WorkDecision
-  | { readonly kind: "ended"; readonly repository: string; readonly run: string; readonly exit: Exit | null };
+  | { readonly kind: "ended"; readonly repository: string; readonly run: string; readonly exit: Exit | null }
+  /** The worker has joined a queue. */
+  | ({ readonly kind: "joined" } & JoinedWorker)
+  /** Errors of background work, which is tried again. */
+  | { readonly kind: "problem"; readonly problem: string }
+  /** Takes no new run; its runs save, and go to other workers. */
+  | { readonly kind: "draining"; readonly runs: number }
+  | { readonly kind: "left" }
+  /** The health endpoint answers at this address. */
+  | { readonly kind: "health"; readonly url: string };
+
+/** For logs: "error" needs a user, "warn" may. */
+export function levelOf(event: WorkerEvent): "info" | "warn" | "error" {
+  switch (event.kind) {
+    case "repository":
+      return event.problem === null ? "info" : "error";
+    case "problem":
+      return "warn";
+    case "ended":
+      return event.exit === null ? "warn" : EXIT_LEVELS[event.exit];
+    case "start":
+    case "wait":
+    case "skip":
+    case "joined":
+    case "draining":
+    case "left":
+    case "health":
+      return "info";
+  }
+}
+
+const EXIT_LEVELS: Readonly<Record<Exit, ReturnType<typeof levelOf>>> = {
+  done: "info",
+  failed: "error",
+  usage: "error",
+  nothing: "info",
+  needs_you: "warn",
+  held: "info",
+  corrupt: "error",
+  waiting: "info",
+  diverged: "error",
+  interrupted: "info",
+  terminated: "info",
+};
+
+export interface JoinedWorker {
+  readonly worker: string;
+  /** Where the queue is, without a password. */
+  readonly dispatch: string;
+  readonly slots: number;
+  readonly labels: readonly string[];
+}
 
 interface WorkerParams extends LookParams {
   readonly state: WorkerState;
@@ -122,6 +175,9 @@ interface WorkerParams extends LookParams {
   readonly repositories: readonly WorkerRepository[] | null;
   /** Look once, and return when the started runs have ended. */
   readonly once: boolean;
+  /** The longest time between two looks. */
+  readonly lookMs: number;
+  readonly activity: WorkerActivity;
   readonly signal: AbortSignal;
   readonly emit: (event: WorkerEvent) => void;
   /** Whether the processes of runs may print their results to this process's output. */
@@ -133,17 +189,18 @@ interface WorkerParams extends LookParams {
  * they have saved their runs. The next worker continues these runs.
  */
 export async function runWorker(params: WorkerParams): Promise<void> {
-  const { state, signal, once, emit } = params;
+  const { state, signal, once, emit, activity, lookMs } = params;
   const history = new Map(state.history());
   const active = new Map<string, { readonly child: ChildProcess; readonly ended: Promise<void> }>();
   const reported = new Map<string, string>();
   const stop = (): void => {
+    activity.draining = true;
     for (const { child } of active.values()) child.kill("SIGTERM");
   };
   signal.addEventListener("abort", stop, { once: true });
 
   /** Emits what changed since the last look. */
-  const report = (event: Exclude<WorkerEvent, { readonly kind: "ended" }>): void => {
+  const report = (event: Extract<WorkerEvent, { readonly kind: "repository" }> | WorkDecision): void => {
     const key = event.kind === "repository" ? event.repository : workKey(event);
     const text = JSON.stringify(event);
     if (reported.get(key) === text) return;
@@ -187,11 +244,13 @@ export async function runWorker(params: WorkerParams): Promise<void> {
       const after = (await lookAt(repository, params)).runs.find((one) => one.run === run.run);
       history.set(key, closeAttempt(attempt, { exit, entries: after?.entries ?? null, now: Date.now() }));
       active.delete(key);
+      activity.busy = active.size;
       reported.delete(key);
       save();
       emit({ kind: "ended", repository: run.repository, run: run.run, exit });
     })();
     active.set(key, { child, ended });
+    activity.busy = active.size;
   };
 
   for (;;) {
@@ -199,6 +258,9 @@ export async function runWorker(params: WorkerParams): Promise<void> {
     const views: RepositoryView[] = [];
     for (const repository of repositories) views.push(await lookAt(repository, params));
     if (signal.aborted) break;
+    activity.lookedAt = performance.now();
+    activity.problems = views.filter(({ root }) => existsSync(root)).flatMap(problemText);
+    activity.runs = countStatuses(views.flatMap(({ runs }) => runs.map(({ status }) => status)));
     for (const { root, problem } of views) report({ kind: "repository", repository: root, problem });
     forgetEnded(history, views);
     const decisions = planViews(views, { history, active: new Set(active.keys()), now: Date.now() });
@@ -209,11 +271,19 @@ export async function runWorker(params: WorkerParams): Promise<void> {
       if (decision.kind === "start" && view !== undefined && run !== undefined) begin(run, view);
     }
     if (once) break;
-    await pause({ ms: pauseMs(decisions, Date.now()), signal, ended: [...active.values()].map(({ ended }) => ended) });
+    await pause({
+      ms: pauseMs(decisions, Date.now(), lookMs),
+      signal,
+      ended: [...active.values()].map(({ ended }) => ended),
+    });
     if (signal.aborted) break;
   }
   await Promise.all([...active.values()].map(({ ended }) => ended));
   signal.removeEventListener("abort", stop);
+}
+
+function problemText({ root, problem }: RepositoryView): readonly string[] {
+  return problem === null ? [] : [`cannot look at ${root}: ${problem}`];
 }
 
 /** Attempts of runs that ended or were removed are not needed any more. */
@@ -225,14 +295,13 @@ function forgetEnded(history: Map<string, Attempt>, views: readonly RepositoryVi
 }
 
 /** Until the next run is due, but never longer than a user would wait for a crashed run to continue. */
-function pauseMs(decisions: readonly WorkDecision[], now: number): number {
+function pauseMs(decisions: readonly WorkDecision[], now: number, lookMs: number): number {
   const times = decisions.flatMap((one) =>
     one.kind === "wait" && one.until !== null ? [Date.parse(one.until) - now] : [],
   );
-  return Math.max(MIN_MS, Math.min(LOOK_MS, ...times));
+  return Math.max(MIN_MS, Math.min(lookMs, ...times));
 }
 
-const LOOK_MS = 15_000;
 const MIN_MS = 100;
 
 async function pause(params: {
@@ -250,7 +319,11 @@ async function pause(params: {
  * Starts `holdfast resume` in its own session, so that Ctrl+C in the worker's terminal does not reach it: the worker
  * sends SIGTERM, and the run counts as terminated, not as stopped by the user.
  */
-function startResume(run: WorkRun, repository: WorkerRepository, { env, inherits }: WorkerParams): ChildProcess {
+export function startResume(
+  run: Pick<WorkRun, "run" | "entries">,
+  repository: WorkerRepository,
+  { env, inherits }: Pick<WorkerParams, "env" | "inherits">,
+): ChildProcess {
   const [entry = ""] = process.argv.slice(1);
   const store = repository.store === null ? [] : ["--store", repository.store];
   const args = ["resume", run.run, "--quiet", "--cwd", repository.root, ...store];
@@ -264,7 +337,7 @@ function startResume(run: WorkRun, repository: WorkerRepository, { env, inherits
 }
 
 /** null: a signal killed it, or it could not be started. */
-function exitOf(child: ChildProcess): Promise<Exit | null> {
+export function exitOf(child: ChildProcess): Promise<Exit | null> {
   return new Promise((resolve) => {
     child.once("error", () => resolve(null));
     child.once("exit", (status) => resolve(EXIT_KINDS.find((kind) => EXITS[kind].status === status) ?? null));

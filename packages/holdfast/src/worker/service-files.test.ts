@@ -15,6 +15,7 @@ const input = (more: Partial<ServiceInput> = {}): ServiceInput => ({
   kind: "systemd",
   node: `/opt/${ODD_PROGRAM}/node`,
   entry: `/opt/${ODD}/bin/holdfast.cjs`,
+  flags: [],
   home: "/home/ann",
   configHome: "/home/ann/.config",
   uid: 1000,
@@ -38,11 +39,11 @@ function settings(text: string, key: string): readonly string[] {
 
 describe("the systemd unit", () => {
   test("has absolute paths, and every character of them", () => {
-    const { path, text } = planService(input());
+    const { path, text } = planService(input({ flags: ["--join", "--label", ODD] }));
     expect(path).toBe("/home/ann/.config/systemd/user/holdfast.service");
     const [start = ""] = settings(text, "ExecStart");
     // ":" makes systemd take $ literally.
-    expect(systemdWords(start)).toEqual([`:${input().node}`, input().entry, "worker"]);
+    expect(systemdWords(start)).toEqual([`:${input().node}`, input().entry, "worker", "--join", "--label", ODD]);
     expect(settings(text, "Environment").map(systemdWords)).toEqual([[`PATH=/opt/${ODD}:/usr/bin`], ["LANG=C.UTF-8"]]);
     expect(settings(text, "Restart")).toEqual(["on-failure"]);
     expect(settings(text, "WantedBy")).toEqual(["default.target"]);
@@ -73,11 +74,13 @@ describe("the systemd unit", () => {
 
 describe("the launchd agent", () => {
   test("is a property list with absolute paths, and every character of them", () => {
-    const { path, text, enable, disable } = planService(input({ kind: "launchd", home: "/Users/ann b" }));
+    const { path, text, enable, disable } = planService(
+      input({ kind: "launchd", home: "/Users/ann b", flags: ["--label", ODD] }),
+    );
     expect(path).toBe("/Users/ann b/Library/LaunchAgents/holdfast.worker.plist");
     expect(parsePlist(text)).toEqual({
       Label: "holdfast.worker",
-      ProgramArguments: [input().node, input().entry, "worker"],
+      ProgramArguments: [input().node, input().entry, "worker", "--label", ODD],
       EnvironmentVariables: input().environment,
       RunAtLoad: true,
       KeepAlive: { SuccessfulExit: false },
@@ -96,6 +99,7 @@ describe("the launchd agent", () => {
 test.each(["systemd", "launchd"] as const)("%s refuses control characters, and writes the same text twice", (kind) => {
   for (const odd of ["a\nb", "a\rb", "a\tb", "a\u0000b", "a\u007fb"]) {
     expect(() => planService(input({ kind, node: `/opt/${odd}/node` }))).toThrow(/control character/);
+    expect(() => planService(input({ kind, flags: ["--label", odd] }))).toThrow(/control character/);
     expect(() => planService(input({ kind, environment: { PATH: odd } }))).toThrow(/control character/);
   }
   expect(planService(input({ kind }))).toEqual(planService(input({ kind })));

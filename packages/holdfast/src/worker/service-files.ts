@@ -11,6 +11,8 @@ export interface ServiceInput {
   /** Absolute paths of Node and of Holdfast's entry point. */
   readonly node: string;
   readonly entry: string;
+  /** Of `holdfast worker`. */
+  readonly flags: readonly string[];
   readonly home: string;
   /** `~/.config`, or what XDG_CONFIG_HOME names. */
   readonly configHome: string;
@@ -43,7 +45,7 @@ export interface ServicePlan {
 /** Throws USAGE for a value that the file cannot hold. */
 export function planService(input: ServiceInput): ServicePlan {
   const { kind } = input;
-  const words = [input.node, input.entry, "worker"];
+  const words = [input.node, input.entry, "worker", ...input.flags];
   for (const value of [...words, input.home, input.configHome, ...Object.values(input.environment)])
     refuseControl(value);
   switch (kind) {
@@ -92,7 +94,7 @@ function refuseControl(value: string): void {
   if (!/\p{Cc}/u.test(value)) return;
   throw usageError(
     `A service cannot use ${JSON.stringify(value)}, because it has a control character`,
-    "Move Holdfast or Node to another directory, or remove the entry from PATH.",
+    "Move Holdfast or Node to another directory, or remove the entry from PATH or the flag.",
   );
 }
 
@@ -109,7 +111,7 @@ function unitText(words: readonly string[], environment: ServiceInput["environme
   );
   return `# Written by \`holdfast service install\`; \`holdfast service remove\` removes it.
 [Unit]
-Description=Holdfast worker: continues crashed and waiting runs
+Description=Holdfast worker
 
 [Service]
 Type=exec

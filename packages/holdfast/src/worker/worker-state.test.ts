@@ -57,6 +57,9 @@ test("attempts are read as they were written, and `clear` leaves nothing", () =>
   const history = new Map([["/shop\0issue-1", ATTEMPT]]);
   state.saveHistory(history);
   expect(state.history()).toEqual(history);
+  expect(state.serviceFlags()).toEqual([]);
+  state.saveServiceFlags(["--join", "--label", "a b"]);
+  expect(state.serviceFlags()).toEqual(["--join", "--label", "a b"]);
   expect([state.clear(), state.clear()]).toEqual([true, false]);
   expect(readdirSync(join(home, ".local/state"))).toEqual([]);
 });
@@ -78,18 +81,21 @@ test("a list that other users can write is not used, and one that does not parse
 
 test("one worker excludes another, and a killed one does not", () => {
   const { home, state } = scene();
-  expect(state.worker()).toBeNull();
-  const lock = state.lock();
-  expect(state.worker()).toBe(process.pid);
-  expect(() => openWorkerState({ HOME: home }).lock()).toThrow(`A worker runs already (pid ${process.pid})`);
+  expect(state.worker("own")).toBeNull();
+  const lock = state.lock("own");
+  expect(state.worker("own")).toBe(process.pid);
+  // A worker of the other kind may run beside it.
+  expect(state.worker("joined")).toBeNull();
+  state.lock("joined").release();
+  expect(() => openWorkerState({ HOME: home }).lock("own")).toThrow(`A worker runs already (pid ${process.pid})`);
   lock.release();
-  expect(state.worker()).toBeNull();
+  expect(state.worker("own")).toBeNull();
   expect(existsSync(state.directory)).toBe(false);
   const script = `const { openWorkerState } = await import(${JSON.stringify(join(import.meta.dirname, "worker-state.ts"))});
-    openWorkerState({ HOME: ${JSON.stringify(home)} }).lock();
+    openWorkerState({ HOME: ${JSON.stringify(home)} }).lock("own");
     process.kill(process.pid, "SIGKILL");`;
   expect(spawnSync(process.execPath, ["--input-type=module", "-e", script])).toMatchObject({ signal: "SIGKILL" });
-  expect(state.worker()).toBeNull();
-  state.lock().release();
+  expect(state.worker("own")).toBeNull();
+  state.lock("own").release();
   expect(readdirSync(join(state.directory, "alive"))).toEqual([]);
 });

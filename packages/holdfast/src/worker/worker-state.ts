@@ -26,6 +26,9 @@ export interface WorkerRepository {
   readonly store: string | null;
 }
 
+/** "joined": it executes submitted runs of the whole list. "own": it continues the others. */
+export type WorkerKind = "own" | "joined";
+
 export interface WorkerState {
   readonly directory: string;
   repositories(): readonly WorkerRepository[];
@@ -37,24 +40,28 @@ export interface WorkerState {
   remove(root: string): boolean;
   history(): ReadonlyMap<string, Attempt>;
   saveHistory(history: ReadonlyMap<string, Attempt>): void;
-  /** Throws LEASE_HELD if another worker of this user is alive. */
-  lock(): ProcessLock;
+  /** The flags of `holdfast worker` in the service's file. */
+  serviceFlags(): readonly string[];
+  saveServiceFlags(flags: readonly string[]): void;
+  /** Throws LEASE_HELD if another worker of this user and kind is alive. */
+  lock(kind: WorkerKind): ProcessLock;
   /** The pid of the live worker; null: there is none. */
-  worker(): number | null;
+  worker(kind: WorkerKind): number | null;
   /** Removes all files of the worker. Returns whether there were any. */
   clear(): boolean;
 }
 
 export function openWorkerState(env: Env): WorkerState {
   const directory = join(xdgHome(env, "XDG_STATE_HOME"), "holdfast/worker");
-  const [list, historyPath, locks] = [
+  const [list, historyPath, flagsPath] = [
     join(directory, "repositories"),
     join(directory, "history.json"),
-    join(directory, "alive"),
+    join(directory, "service.json"),
   ];
+  const locksOf = { own: join(directory, "alive"), joined: join(directory, "joined") };
   const fileOf = (root: string): string => join(list, fileName(root));
   const listed = (): readonly string[] => listStateFiles(list);
-  const live = (): readonly string[] =>
+  const live = (locks: string): readonly string[] =>
     listProcessLocks(locks).filter((name) => readProcessLock(locks, name) === "held");
   const state: WorkerState = {
     directory,
@@ -81,7 +88,12 @@ export function openWorkerState(env: Env): WorkerState {
       if (history.size === 0 && !existsSync(historyPath)) return;
       writeStateFile(historyPath, { attempts: [...history].map(([key, attempt]) => ({ key, ...attempt })) });
     },
-    lock() {
+    serviceFlags: () => parseFlags(read(flagsPath)),
+    saveServiceFlags(flags) {
+      if (flags.join("\n") !== state.serviceFlags().join("\n")) writeStateFile(flagsPath, { flags });
+    },
+    lock(kind) {
+      const locks = locksOf[kind];
       // A worker that had nothing to do leaves nothing behind.
       const made = [locks, directory, dirname(directory), dirname(dirname(directory))].filter(
         (path) => !existsSync(path),
@@ -94,7 +106,7 @@ export function openWorkerState(env: Env): WorkerState {
         held?.release();
         made.forEach(removeIfEmpty);
       };
-      const other = live().find((one) => one !== name);
+      const other = live(locks).find((one) => one !== name);
       if (other === undefined) return { release, [Symbol.dispose]: release };
       release();
       throw new HoldfastError({
@@ -105,17 +117,19 @@ export function openWorkerState(env: Env): WorkerState {
         data: { pid: pidOf(other) },
       });
     },
-    worker() {
-      const [name] = live();
+    worker(kind) {
+      const [name] = live(locksOf[kind]);
       return name === undefined ? null : pidOf(name);
     },
     clear() {
       const found = existsSync(directory);
       if (!found) return false;
-      sweepProcessLocks(locks, listProcessLocks(locks));
-      for (const path of [...listed(), historyPath]) if (existsSync(path)) removeDurable(path);
+      for (const path of [...listed(), historyPath, flagsPath]) if (existsSync(path)) removeDurable(path);
       removeIfEmpty(list);
-      removeIfEmpty(locks);
+      for (const locks of Object.values(locksOf)) {
+        sweepProcessLocks(locks, listProcessLocks(locks));
+        removeIfEmpty(locks);
+      }
       removeIfEmpty(directory);
       removeIfEmpty(dirname(directory));
       return true;
@@ -136,6 +150,10 @@ function parseRepository({ root, store }: Readonly<Record<string, unknown>>): re
   return typeof root === "string" && isAbsolute(root)
     ? [{ root, store: typeof store === "string" && store !== "" ? store : null }]
     : [];
+}
+
+function parseFlags({ flags }: Readonly<Record<string, unknown>>): readonly string[] {
+  return Array.isArray(flags) ? flags.filter((one) => typeof one === "string") : [];
 }
 
 function parseHistory({ attempts }: Readonly<Record<string, unknown>>): ReadonlyMap<string, Attempt> {

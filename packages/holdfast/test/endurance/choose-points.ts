@@ -1,4 +1,4 @@
-import { isFullRun, sample } from "../faults/harness/seed.ts";
+import { everyNth, isFullRun, sample } from "../faults/harness/seed.ts";
 import type { Chance } from "../faults/harness/seed.ts";
 import { familyOf } from "./crashing-adapters.ts";
 import type { Kill } from "./sweep.ts";
@@ -8,7 +8,7 @@ import type { Kill } from "./sweep.ts";
  * families, as chance will have it.
  */
 export function choosePoints(chance: Chance, kills: readonly Kill[], others: number): readonly Kill[] {
-  if (isFullRun()) return kills.filter((_, at) => at % Number(process.env["HOLDFAST_EVERY"] ?? 1) === 0);
+  if (isFullRun()) return everyNth(kills);
   const families = Map.groupBy(kills, ({ point }) => familyOf(point));
   const chosen = [...(families.get("journal") ?? [])];
   families.delete("journal");

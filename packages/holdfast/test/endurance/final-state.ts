@@ -7,6 +7,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import type { Store } from "@holdfast/core/store";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import { systemCommands } from "@holdfast/core/commands";
+import { withoutNonces } from "@holdfast/core/workflow";
 import { readProcessTable } from "@holdfast/platform/process-tree";
 import type { Scene } from "./scene.ts";
 
@@ -163,16 +164,20 @@ function comparable(position: Position): unknown {
 }
 
 function plain(scene: Scene, text: string): string {
-  return text
-    .replaceAll(scene.root, "ROOT")
-    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, "TIME")
-    .replaceAll(/\b[0-9a-f]{40}\b/g, "COMMIT")
-    .replaceAll(/\b(MSG|CONF|GRAPH|TEAM|KE-[a-z_]+)-\d[\dT]*-/g, "$1-WHEN-")
-    .replaceAll(/\bMSG-WHEN-[0-9a-f]{8}/g, "MSG")
-    .replaceAll(/\bTEAM-WHEN-[0-9a-f]{4}/g, "TEAM")
-    .replaceAll(/"(durationMs|milliseconds)":\d+/g, '"$1":0')
-    .replaceAll(/ USD, \d+ s\./g, " USD, a while.")
-    .replaceAll(/those of checkpoint \d+/g, "those of a checkpoint");
+  return (
+    withoutNonces(text)
+      .replaceAll(scene.root, "ROOT")
+      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, "TIME")
+      .replaceAll(/\b[0-9a-f]{40}\b/g, "COMMIT")
+      .replaceAll(/\b(MSG|CONF|GRAPH|TEAM|KE-[a-z_]+)-\d[\dT]*-/g, "$1-WHEN-")
+      .replaceAll(/\bMSG-WHEN-[0-9a-f]{8}/g, "MSG")
+      .replaceAll(/\bTEAM-WHEN-[0-9a-f]{4}/g, "TEAM")
+      .replaceAll(/"(durationMs|milliseconds)":\d+/g, '"$1":0')
+      // A call that was killed with its process is reported as a call of unknown usage.
+      .replaceAll(/ and calls of unknown (?:usage|price) \(\d+\)/g, "")
+      .replaceAll(/ USD, \d+ s\./g, " USD, a while.")
+      .replaceAll(/those of checkpoint \d+/g, "those of a checkpoint")
+  );
 }
 
 /** Parallel work may be recorded in any order, so only the content is compared, not the order. */

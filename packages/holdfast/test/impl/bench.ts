@@ -13,7 +13,7 @@ import { type Clock, systemClock } from "@holdfast/platform/clock";
 import type { Forge } from "@holdfast/core/forge";
 import type { Store } from "@holdfast/core/store";
 import { createMemoryDatabase, openMemoryStore } from "@holdfast/core/store-memory";
-import { createAgentLogFiles } from "@holdfast/core/agent-log-files";
+import { createAgentLogFiles } from "@holdfast/core/agent-log";
 import { systemCommands } from "@holdfast/core/commands";
 import { createOutputs } from "@holdfast/platform/outputs";
 import { livenessOf, processIdentity } from "@holdfast/platform/identity";

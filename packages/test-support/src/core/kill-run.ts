@@ -144,6 +144,7 @@ const CHANGES: ReadonlySet<string> = new Set([
   "snapshot",
   "applyRestore",
   "switchTo",
+  "stage",
 ]);
 const OPENS: ReadonlySet<string> = new Set(["create", "find", "open"]);
 

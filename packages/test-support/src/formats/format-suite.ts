@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parsePlanes } from "@holdfast/core/planes-shape";
+import { parsePlanes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { canonicalJson, pointer } from "@holdfast/core/values";
 import type { Decoded, ExternalCheckpoint, ExternalFile, Format } from "@holdfast/formats/format";

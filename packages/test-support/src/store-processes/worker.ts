@@ -6,9 +6,9 @@ import type { Store } from "@holdfast/core/store";
 import { HoldfastError } from "@holdfast/platform/error";
 import { processIdentity } from "@holdfast/platform/identity";
 import { samplePlanes, save } from "@holdfast/testing/store-contract/harness";
-import { openSqliteStore } from "@holdfast/core/store-sql/open";
+import { openTestStore } from "../test-stores.ts";
 
-const [role = "", directory = "", run = "", count = "0"] = process.argv.slice(2);
+const [role = "", location = "", run = "", count = "0"] = process.argv.slice(2);
 const times = Number(count);
 
 function print(line: string): void {
@@ -149,6 +149,11 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
     print("sent");
     await new Promise((resolve) => setTimeout(resolve, 600_000));
   },
+  /** Waits for notices of other processes, where the store has them; then nothing keeps the process alive but its store. */
+  async listen(store) {
+    await until(async () => store.changes?.() === store.changes?.());
+    await store.setMeta("heard", "yes");
+  },
   async sweep(store) {
     let chunks = 0;
     while (!(await isOver(store))) {
@@ -160,7 +165,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
   async thief(store) {
     let refused = 0;
     while (!(await isOver(store))) {
-      const other = await openSqliteStore({ directory, create: false });
+      const other = await openTestStore(location, { create: false });
       for (const { run: held } of await other.listLeases()) {
         const code = await other.takeLease({ run: held, label: "thief", staleAfterMs: 0 }).then(
           () => "stolen",
@@ -176,8 +181,7 @@ const roles: Readonly<Record<string, (store: Store) => Promise<void>>> = {
 };
 
 const elsewhere = { ...processIdentity(), host: "elsewhere", boot: "another boot" };
-const store = await openSqliteStore({
-  directory,
+const store = await openTestStore(location, {
   create: false,
   busyMs: 120_000,
   ...(role === "write-elsewhere" ? { identity: elsewhere } : {}),

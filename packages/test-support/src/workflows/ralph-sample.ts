@@ -82,6 +82,7 @@ export function iterate(
     report: {
       outcome: turn.outcome ?? "completed",
       cause: turn.outcome === "failed" ? "crash" : null,
+      message: null,
       text: turn.said ?? "",
       milliseconds: 1_000,
       usage: { inputTokens: turn.tokens ?? null, outputTokens: null, microUsd: null },

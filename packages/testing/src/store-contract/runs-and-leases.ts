@@ -269,14 +269,17 @@ export const leaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "an owner with a reused pid, or of an earlier boot, is dead",
-    async run({ open }) {
+    // Machines that share a database can have the same name: there another boot proves nothing before the heartbeat is stale.
+    name: "an owner with a reused pid is dead, and one of an earlier boot at the latest when its heartbeat is stale",
+    async run({ open, clock }) {
+      clock.set("2026-03-01T10:00:00.000Z");
       const self = processIdentity();
       const reused = await open({ ...self, started: "1" });
       await leasedRun(reused);
       assert.equal((await (await open()).takeLease({ run: "sample", label: "x" })).epoch, 2);
       const earlier = await open({ ...self, boot: "00000000-0000-0000-0000-000000000000/pid:[1]" });
       await leasedRun(earlier, "other");
+      clock.set("2026-03-01T10:05:00.000Z");
       assert.equal((await (await open()).takeLease({ run: "other", label: "x" })).epoch, 2);
     },
   },
@@ -300,6 +303,34 @@ export const leaseCases: readonly StoreCase[] = [
       clock.set("2026-03-01T10:01:20.000Z");
       assert.equal((await store.takeLease({ run: "sample", label: "x", staleAfterMs: 30_000 })).epoch, 2);
       await rejectsWith("LEASE_LOST", () => far.renewLease(renewed));
+    },
+  },
+  {
+    name: "a user's decision takes the lease of a living owner, once, and the owner is fenced",
+    async run({ open, clock }) {
+      const [owner, first, second] = [await open(), await open(), await open()];
+      clock.set("2026-03-01T10:00:00.000Z");
+      const stale = await leasedRun(owner);
+      await save(owner, stale, { values: { from: "owner" } });
+      assert.equal(await first.now(), Date.parse("2026-03-01T10:00:00.000Z"));
+      await rejectsWith("LEASE_HELD", () => first.takeLease({ run: "sample", label: "first" }));
+      const takes = [first, second].map((store) =>
+        store.takeLease({ run: "sample", label: "taker", over: stale.epoch }).then(
+          () => "taken",
+          ({ code }: { readonly code: string }) => code,
+        ),
+      );
+      assert.deepEqual((await Promise.all(takes)).toSorted(), ["LEASE_HELD", "taken"]);
+      assert.equal((await owner.getLease("sample"))?.epoch, 2);
+      await rejectsWith("LEASE_LOST", () => save(owner, stale, { values: { from: "grave" } }));
+      await rejectsWith("LEASE_LOST", () => owner.renewLease(stale));
+      await owner.releaseLease(stale);
+      assert.equal((await first.getLease("sample"))?.epoch, 2);
+      assert.deepEqual((await second.latest("sample"))?.planes.context.values, { from: "owner" });
+      const [, taken] = (await collect(first.readJournal({ run: "sample" }))).filter(
+        ({ kind }) => kind === "lease.taken",
+      );
+      assert.equal(Reflect.get(Object(taken?.body["from"]), "heartbeatAt"), "2026-03-01T10:00:00.000Z");
     },
   },
   {

@@ -90,6 +90,43 @@ export const transferCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "a copy is the same run in both stores, and is extended where the run has gone further, in both directions",
+    async run({ open }) {
+      const store = await open();
+      await fill(store);
+      await using other = disposable(openMemoryStore());
+      const copy = async (from: Store, to: Store): Promise<string> =>
+        to.importRun({ stored: await from.exportRun("sample"), label: "copy", first: null, copy: true });
+      assert.equal(await copy(store, other.store), "imported");
+      await assertHealthy(other.store);
+      assert.deepEqual(await everything(other.store), await everything(store));
+      assert.equal(await copy(store, other.store), "same");
+      // The holder is this process: its lease holds in the copy too, until it is stale.
+      await rejectsWith("LEASE_HELD", () => other.store.takeLease({ run: "sample", label: "other" }));
+      await store.tag({ run: "sample", sequence: 4, name: "later" });
+      await rejectsWith("LEASE_HELD", () => copy(store, other.store));
+      await store.close();
+
+      const again = await open();
+      await using fresh = disposable(openMemoryStore());
+      assert.equal(await copy(again, fresh.store), "imported");
+      const lease = await fresh.store.takeLease({ run: "sample", label: "elsewhere" });
+      await save(fresh.store, lease, { values: { on: 1 } });
+      await fresh.store.drop({ run: "sample", drops: [{ sequence: 5, why: "z" }] });
+      await fresh.store.untag({ run: "sample", name: "t" });
+      await fresh.store.releaseLease(lease);
+      assert.equal(await copy(fresh.store, again), "extended");
+      await assertHealthy(again);
+      assert.deepEqual(await everything(again), await everything(fresh.store));
+      assert.deepEqual(await again.exportRun("sample"), await fresh.store.exportRun("sample"));
+      assert.equal(await copy(again, fresh.store), "same");
+
+      await save(again, await again.takeLease({ run: "sample", label: "here" }), { values: { on: 2 } });
+      await save(fresh.store, await fresh.store.takeLease({ run: "sample", label: "there" }), { values: { on: 3 } });
+      await rejectsWith("RUN_EXISTS", () => copy(fresh.store, again));
+    },
+  },
+  {
     name: "a record in which anything was changed, left out, moved or added is refused, and nothing is written",
     async run({ open }) {
       await using source = disposable(openMemoryStore());

@@ -14,7 +14,7 @@ import {
   parseCrunchConfig,
 } from "@holdfast/formats/crunch-config";
 import { type CrunchFile, readCrunchDirectory } from "@holdfast/formats/crunch-directory";
-import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "@holdfast/formats/crunch-directory-write";
+import { type CrunchLimits, type DirectoryAction, planCrunchWrite } from "@holdfast/formats/crunch-directory";
 import { idFromPath } from "@holdfast/formats/crunch-document";
 import { isSeedTrigger } from "@holdfast/formats/crunch-words";
 import { cachedDecoder } from "@holdfast/formats/crunch-yaml";

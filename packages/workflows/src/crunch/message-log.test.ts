@@ -48,7 +48,9 @@ describe("message log", () => {
     test("a withdrawn request is neither sent again nor answered; an answered one stays answered", () => {
       const withdrawn = withdrawMessage(fold(request), { id: request.id, why: "its node failed" });
       expect(unanswered(withdrawn)).toEqual([]);
-      expect(sendMessage(withdrawn, response).refused).toMatchObject([{ why: /withdrawn: its node failed/ }]);
+      expect(sendMessage(withdrawn, response).refused).toMatchObject([
+        { why: expect.stringMatching(/withdrawn: its node failed/) },
+      ]);
       const answered = fold(request, response);
       expect(withdrawMessage(answered, { id: request.id, why: "late" })).toBe(answered);
     });
@@ -87,7 +89,9 @@ describe("message log", () => {
 
     test("a response answers no response", () => {
       const odd = sampleResponse("c", response.id, { from: "orchestrator" });
-      expect(fold(request, response, odd).refused).toMatchObject([{ why: /RESPONSE is not answered by a RESPONSE/ }]);
+      expect(fold(request, response, odd).refused).toMatchObject([
+        { why: expect.stringMatching(/RESPONSE is not answered by a RESPONSE/) },
+      ]);
     });
   });
 

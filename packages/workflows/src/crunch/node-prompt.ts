@@ -147,7 +147,7 @@ export function nodePrompt(params: {
       ...delivered,
     ].join(""),
     broadcasts_section: section(
-      "What they told everybody",
+      "What they sent to everybody",
       "agents",
       params.broadcasts.map((text) => `- ${text}`).join("\n"),
     ),

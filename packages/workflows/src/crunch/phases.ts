@@ -202,15 +202,7 @@ function awaitsMerge(finding: Finding, { position, values }: RecordedRun): boole
 const AWAITED: ReadonlySet<Finding["kind"]> = new Set<Finding["kind"]>(["pull_request_merged", "issue_closed"]);
 
 /** Phases that a run executes or ends in. */
-const CARRIED: ReadonlySet<Phase> = new Set<Phase>([
-  "enrich",
-  "ready",
-  "implementing",
-  "e2e",
-  "docs",
-  "ready-to-merge",
-  "done",
-]);
+const CARRIED: ReadonlySet<Phase> = new Set(PHASES.slice(PHASES.indexOf("enrich")));
 
 /**
  * State labels that the run may have set last: those of the newest entered phase and of its present stage. The label of

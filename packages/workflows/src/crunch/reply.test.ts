@@ -35,7 +35,6 @@ describe("reply", () => {
     const expected = { ...rest, filesModified: files_modified, filesCreated: files_created, followUps: follow_ups };
     expect(parseReply(`Done.\n\`\`\`json\n${JSON.stringify(ANSWER, null, 2)}\n\`\`\``)).toEqual({
       ...expected,
-      readable: true,
     });
   });
 
@@ -61,7 +60,7 @@ describe("reply", () => {
 
     test("the last object with a status counts", () => {
       const text = '{"status":"FAILED","summary":"a draft"} then {"status":"BLOCKED","summary":"b"} and {"x":1}';
-      expect(parseReply(text)).toMatchObject({ status: "BLOCKED", summary: "b", readable: true });
+      expect(parseReply(text)).toMatchObject({ status: "BLOCKED", summary: "b" });
     });
 
     test("an answer without a summary has its text as one", () => {
@@ -79,7 +78,6 @@ describe("reply", () => {
       expect(parseReply(text)).toMatchObject({
         status: "PARTIAL",
         summary: text.trim(),
-        readable: false,
         findings: [],
       });
     });

@@ -267,24 +267,18 @@ const REPLY = members({
 export type AgentReply = ReturnType<typeof REPLY.read>;
 export type ReplyEscalation = NonNullable<AgentReply["escalate"]>;
 
-type ParsedReply = AgentReply & {
-  /** false: the answer contained no readable object, and the summary is its text. */
-  readonly readable: boolean;
-};
-
 /**
  * Reads every JSON object in an agent's answer, alone, fenced or inside prose. The last one with a status counts,
  * because an agent may repeat the form first. Without one, the reply is PARTIAL and the text is its summary.
  */
-export function parseReply(text: string): ParsedReply {
+export function parseReply(text: string): AgentReply {
   const objects = objectsIn(text).toReversed();
   const filled = objects.find((object) => hasStatus(object));
   if (filled !== undefined) {
     const reply = REPLY.read(filled);
-    return { ...reply, summary: reply.summary === "" ? shortened(text) : reply.summary, readable: true };
+    return { ...reply, summary: reply.summary === "" ? shortened(text) : reply.summary };
   }
-  const nothing = REPLY.read(null);
-  return { ...nothing, summary: shortened(text), readable: false };
+  return { ...REPLY.read(null), summary: shortened(text) };
 }
 
 function hasStatus(object: Json): boolean {

@@ -211,6 +211,9 @@ export const IMPL_EVENTS = [
 ] as const;
 type ImplEvent = (typeof IMPL_EVENTS)[number];
 
+/** Increased when the meaning of stages changes. */
+export const IMPL_VERSION = 1;
+
 /**
  * Builds the transition table. Disabled stages are not part of it, so no run passes through a stage that does nothing.
  */
@@ -238,7 +241,7 @@ export function implShape(
   const used = new Set(Object.values(transitions).flatMap((row) => Object.keys(row)));
   return {
     name: "impl",
-    version: 1,
+    version: IMPL_VERSION,
     initial: "setup",
     stages: [...Object.keys(transitions), "done", "fatal"],
     events: IMPL_EVENTS.filter((event) => used.has(event)),

@@ -1,20 +1,27 @@
-// The impl workflow: its stages, and the guard that counts attempts and ends a run that does not converge.
+// The impl workflow: its stages, the guard that counts attempts and ends a run that does not converge, and the plug-in that creates it from
+// options or continues it from an imported checkpoint.
 
 import type { Adapters } from "@holdfast/core/adapters";
 import { type Position, bump, counterOf, reset } from "@holdfast/core/position";
 import type { StageResult } from "@holdfast/core/transitions";
 import { type Guard, type StageFunction, type Workflow, defineWorkflow } from "@holdfast/core/workflow";
+import { IMPL_EXTENSION } from "@holdfast/formats/impl-json";
+import { fetchImportedIssue } from "../forge.ts";
+import { type WorkflowPlugin, importWithoutAgent, importedIssueNumber, namedRoles } from "../plugin.ts";
 import { ciStage } from "./ci.ts";
 import { fatalStage } from "./fatal.ts";
 import { implStage, simplifyStage } from "./implement.ts";
 import { writeCheckpointFile } from "./layout.ts";
-import { implFreshness } from "./limits.ts";
-import type { ImplOptions } from "./options.ts";
+import { implFreshness, implLimits, withLimits } from "./limits.ts";
+import { type ImplOptions, implOptionsJson, parseImplOptions } from "./options.ts";
+import { planInput } from "./plan.ts";
+import { IMPL_PROMPTS } from "./prompts.ts";
 import { pullRequestStage } from "./pull-request.ts";
 import { rebaseStage } from "./rebase.ts";
 import { reviewStage } from "./review.ts";
-import { setupStage } from "./setup.ts";
+import { adoptImplState, setupStage } from "./setup.ts";
 import {
+  IMPL_VERSION,
   type ImplContext,
   type ImplDependencies,
   type ImplState,
@@ -195,3 +202,50 @@ function fatal({ position, result }: Counted, reason: string, reached?: Pick<Rea
   const state = stopped === undefined ? ended : { ...ended, stopped };
   return { position, result: { ...result, state, event: "fatal", reason } };
 }
+
+export const implPlugin: WorkflowPlugin = {
+  name: "impl",
+  version: IMPL_VERSION,
+  prompts: IMPL_PROMPTS,
+  create(given, adapters) {
+    const { options } = parseImplOptions(given);
+    return { workflow: implWorkflow(options, adapters), options: implOptionsJson(options) };
+  },
+  roles({ implModel, review, reviewModel, simplify }, own) {
+    const impl = implModel ?? own;
+    return namedRoles({
+      impl,
+      review: review === false ? null : (reviewModel ?? impl),
+      simplify: simplify === true ? impl : null,
+    });
+  },
+  withAgent: (options) => ({ ...options, implModel: null, reviewModel: null }),
+  limits: implLimits,
+  adopt({ adapters, run, checkpoint, agent, options: given, limits }) {
+    const issue = importedIssueNumber(run, "impl", "issue_no");
+    const { position, context } = checkpoint.planes;
+    // The stage that the run is in cannot be switched off.
+    const { options } = parseImplOptions({
+      ...withLimits(given, limits),
+      ...(position.stage === "review" ? { review: true } : {}),
+      ...(position.stage === "simplify" ? { simplify: true } : {}),
+      ...(position.stage === "ci" ? { waitForCi: true } : {}),
+    });
+    if (agent === null && options.implModel === null) throw importWithoutAgent(run);
+    return {
+      workflow: implWorkflow(options, adapters),
+      options: implOptionsJson(options),
+      agent,
+      base: options.baseBranch,
+      async check() {
+        await fetchImportedIssue(adapters, issue);
+      },
+      async prepare(root) {
+        const extension = checkpoint.planes.extensions[IMPL_EXTENSION];
+        const state = await adoptImplState({ adapters, options, values: context.values, issue, extension, root });
+        const { plan } = planInput(options.plan ?? state.plan ?? null);
+        return { values: state, inputs: { issue: state.issue, base: state.base?.commit ?? null, plan } };
+      },
+    };
+  },
+};

@@ -10,6 +10,7 @@ const row = (...each: readonly Partial<Iteration>[]) =>
 const look = (iterations: readonly Iteration[], given: Partial<Parameters<typeof detect>[0]> = {}) =>
   detect({
     iterations,
+    failure: null,
     failing: { names: [], more: 0 },
     best: null,
     interventions: [],
@@ -33,6 +34,16 @@ describe("stuck", () => {
     expect(kinds(row(same, same))).toEqual([]);
     expect(kinds(row(same, { ...same, signature: "r" }, same, same))).toEqual([]);
     expect(kinds(row(same, { ...same, tree: "u" }, same))).toEqual([]);
+  });
+
+  test("an agent that failed each time is the cause, not the check after it", () => {
+    const failed = { ...same, outcome: "failed" } as const;
+    const sentence = (...each: readonly Partial<Iteration>[]) =>
+      look(row(...each), { failure: "exit 3: panic:\n cannot open model" })[0]?.sentence;
+    expect(sentence(failed, failed, failed)).toBe(
+      "Stuck: the agent failed in iterations 1 to 3: exit 3: panic: cannot open model",
+    );
+    expect(sentence(failed, same, failed)).toBe("Stuck: iterations 1 to 3 failed in the same way with the same files");
   });
 
   test("where the files are unknown, the iterations after the first changed none", () => {

@@ -13,6 +13,8 @@ import type { Intervention } from "./state.ts";
 export function detect(params: {
   /** Includes the newest iteration, which is last. */
   readonly iterations: readonly Iteration[];
+  /** Why the agent failed in the newest iteration; null: it did not, or said nothing. */
+  readonly failure: string | null;
   readonly failing: Failing;
   /** The best iteration before the newest. */
   readonly best: BestIteration | null;
@@ -27,7 +29,7 @@ export function detect(params: {
   const since = interventions.at(-1)?.at ?? 0;
   const fresh = unit.filter((one) => one.number > since);
   return [
-    detection.stuck === null ? null : detectStuck(fresh, detection.stuck),
+    detection.stuck === null ? null : detectStuck(fresh, detection.stuck, params.failure),
     detection.oscillation === null ? null : detectOscillation(fresh, detection.oscillation),
     detection.regression === null
       ? null
@@ -40,7 +42,7 @@ export function detect(params: {
  * The newest `times` iterations ended with the same failure, and the files after each of them were the same. A failure
  * that names nothing (a check without output) is never the same as another one, so such a loop ends at its limits.
  */
-function detectStuck(iterations: readonly Iteration[], times: number): LoopFinding | null {
+function detectStuck(iterations: readonly Iteration[], times: number, said: string | null): LoopFinding | null {
   const run = iterations.slice(-times);
   const [first] = run;
   const newest = run.at(-1);
@@ -52,10 +54,20 @@ function detectStuck(iterations: readonly Iteration[], times: number): LoopFindi
   return {
     kind: "stuck",
     iteration: newest.number,
-    sentence: `Stuck: iterations ${first.number} to ${newest.number} failed in the same way with the same files`,
+    sentence: stuckSentence(run, `${first.number} to ${newest.number}`, said),
     evidence: { because: "same_failure_same_files", iterations: numbers, common: newest.signature },
   };
 }
+
+/** If the agent never answered, that is the cause: the checks only say that nothing was done. */
+function stuckSentence(run: readonly Iteration[], numbers: string, said: string | null): string {
+  if (run.some((one) => one.outcome === "completed"))
+    return `Stuck: iterations ${numbers} failed in the same way with the same files`;
+  const why = said === null ? "" : `: ${oneLine(said, MOST_WHY)}`;
+  return `Stuck: the agent failed in iterations ${numbers}${why}`;
+}
+
+const MOST_WHY = 300;
 
 /** Without a signature, a check that cannot run and an agent that fails unchecked are failures of their own kind. */
 function failureOf({ signature, verdict }: Iteration): string | null {

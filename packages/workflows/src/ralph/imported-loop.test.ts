@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "@holdfast/core/json";
 import { decodeLoopDocument } from "@holdfast/formats/loop-json";
-import { readImportedLoop } from "./imported-loop.ts";
+import { readImportedLoop } from "./workflow.ts";
 import { parseRalphState } from "./state.ts";
 
 const document = (rest: JsonObject = {}, state: JsonObject = {}): JsonObject => ({

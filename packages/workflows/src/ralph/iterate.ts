@@ -295,6 +295,7 @@ export function readAnswer(params: {
   readonly report: {
     readonly outcome: Answer["outcome"];
     readonly cause: string | null;
+    readonly message: string | null;
     readonly text: string;
     readonly milliseconds: number;
     readonly tools?: readonly string[];
@@ -316,6 +317,7 @@ export function readAnswer(params: {
     unitName: units[unit]?.name ?? "",
     outcome: report.outcome,
     cause: report.cause,
+    failure: report.outcome === "completed" ? "" : clip(maskSecrets(report.message ?? ""), MOST_SAID),
     said: clip(maskSecrets(rest), MOST_SAID),
     learnings: learnings.map((one) => maskSecrets(one)),
     spent: spentOf(report.usage),

@@ -81,6 +81,8 @@ export const ANSWER_SHAPE = object({
   outcome: OUTCOME,
   /** Why it failed, in the adapter's terms. */
   cause: nullable(text),
+  /** What the adapter said about the failure; empty if the call completed, and absent in older answers. */
+  failure: optional(text),
   /** The answer without its learnings, cut in the middle. */
   said: text,
   /** Learnings that the agent reported. */

@@ -398,6 +398,7 @@ function publishedStatus(status: RunStatus): LoopStatusDetail {
   switch (status.kind) {
     case "running":
     case "queued": {
+      if (status.holder === null) return { ...unowned, status: "paused" };
       const { host, label, pid, heartbeatAt } = status.holder;
       const held = { ...unowned, owner: `${host}: ${label}`, heartbeatAt };
       if (status.kind === "queued") return { ...held, pid, status: "paused" };

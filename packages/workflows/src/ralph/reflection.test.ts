@@ -26,6 +26,7 @@ describe("quality", () => {
       report: {
         outcome: "completed",
         cause: null,
+        message: null,
         text: "",
         milliseconds: 1,
         usage: { inputTokens: tokens, outputTokens: null, microUsd: null },

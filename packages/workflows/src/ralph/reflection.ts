@@ -37,6 +37,7 @@ export function planReflection(params: {
     best: bestOf(state.best, { iteration: number, unit, verdict, quality, tree, failing }),
     findings: detect({
       iterations: [...state.iterations, iteration],
+      failure: answer.outcome === "completed" ? null : answer.failure || answer.cause,
       failing,
       best: state.best,
       interventions: state.interventions,

@@ -63,6 +63,10 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     json: () => ({ run: runJson(answered), question, answer, by }),
     text: (page) => indented(`${id}: "${escapeText(answer)}" by ${escapeText(by)}, to: ${question.question}`, page),
   });
+  if (answered.status.kind === "queued") {
+    shell.notify("A worker continues it.");
+    return "done";
+  }
   const next = answer === "stop" ? "The run ends when you resume it:" : "Continue with:";
   shell.notify(`${next} ${shell.talk.program} resume ${id}`);
   return "done";

@@ -1,6 +1,6 @@
 /** The `cherry-pick` command: takes single files of another run's checkpoint. */
 import type { Checkpoint } from "@holdfast/core/checkpoint";
-import { type CherryPickPlan, type CherryPickReport, isBelow } from "@holdfast/core/cherry-pick";
+import { type CherryPickPlan, type CherryPickReport, LITERAL, isBelow, nameAsked } from "@holdfast/core/cherry-pick";
 import type { RunHandle } from "@holdfast/core/run-handle";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
@@ -18,7 +18,7 @@ export const spec = {
   name: "cherry-pick",
   summary: "copy single files from another run's checkpoint",
   details: [
-    "Copies files and directories from a checkpoint of one run into the worktree of another: content, modes and links. A file that the checkpoint does not have is removed. * matches within a directory, ** across directories. Paths are relative to the current directory, in any worktree of the repository.",
+    "Copies files and directories from a checkpoint of one run into the worktree of another: content, modes and links. A file that the checkpoint does not have is removed. * matches within a directory, ** across directories; :(literal)NAME is never a pattern. Paths are relative to the current directory, in any worktree of the repository.",
     "The current files are saved as a checkpoint first, and the result as another, from which the run resumes. Restoring the first one undoes the command. After a crash, the same command completes it.",
     "It refuses to change a running run, files with changes since the newest checkpoint, and links that point outside the worktree; --force allows the last two.",
   ],
@@ -121,12 +121,13 @@ async function planOf(
     holdfast.workspaces?.open(shell.cwd).catch(() => undefined),
   ]);
   const roots = places.flatMap((place) => (place === undefined ? [] : [place.root]));
-  const paths = await worktreePaths({ paths: typed, cwd: shell.cwd, roots });
+  const names = await worktreePaths({ paths: typed.map(nameAsked), cwd: shell.cwd, roots });
+  const paths = names.map((name, at) => (typed[at]?.startsWith(LITERAL) === true ? `${LITERAL}${name}` : name));
   try {
     return await into.planCherryPick({ source, paths });
   } catch (cause) {
     const unknown = cause instanceof HoldfastError && cause.code === "USAGE";
-    const path = unknown ? paths.find((one) => cause.message.startsWith(`${one} is neither`)) : undefined;
+    const path = unknown ? names.find((one) => cause.message.startsWith(`${one} is neither`)) : undefined;
     if (path === undefined) throw cause;
     throw new HoldfastError({
       code: "USAGE",
@@ -193,7 +194,7 @@ function planText(plan: CherryPickPlan, page: Page): string {
     warn("!", "red", `${path} is a link that points outside, to ${target}: needs --force`);
   for (const path of files.blocked) warn("!", "red", `${path} is in the way, and no checkpoint has it`);
   for (const { path, reason, bytes } of files.untouched)
-    if (plan.asked.some((asked) => isBelow(path, asked)))
+    if (plan.asked.some((asked) => isBelow(path, nameAsked(asked))))
       warn("=", "yellow", `${path} left alone: ${reasonText(reason, bytes)}`);
   return `${lines.join("\n")}\n`;
 }

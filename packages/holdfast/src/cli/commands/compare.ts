@@ -118,7 +118,7 @@ async function readPaths(
 }
 
 /** The tag of every chosen checkpoint. */
-const CHOSEN = "chosen";
+export const CHOSEN = "chosen";
 
 interface Choice {
   readonly id: string;

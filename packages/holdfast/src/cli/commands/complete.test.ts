@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { SUBCOMMANDS } from "../command.ts";
 import { loadCommands } from "../command-table.ts";
 import { planCompletion } from "./complete.ts";
 
@@ -29,7 +30,9 @@ test("completes commands without the hidden one, flags, choices, nothing", () =>
   expect(plan("list", "--trigger", "")).toMatchObject({ words: expect.arrayContaining(["manual"]) });
   expect(plan("completion", "")).toMatchObject({ words: ["bash", "zsh", "fish"] });
   expect(plan("format", "")).toMatchObject({ words: expect.arrayContaining(["import", "mirror"]) });
-  expect(plan("help", "format", "")).toEqual(plan("format", ""));
+  const subcommands = [...SUBCOMMANDS.format, ...SUBCOMMANDS.store];
+  expect(plan("help", "format", "")).toEqual({ ...plan("format", ""), words: subcommands });
+  expect(plan("store", "")).toMatchObject({ words: ["copy", "push", "fetch"] });
   expect(plan("format", "export", "--")).toMatchObject({ words: expect.arrayContaining(["--to", "--json"]) });
   expect(plan("")).not.toMatchObject({ words: expect.arrayContaining(["format import"]) });
   expect(plan("restore", "a@1", "")).toEqual({ kind: "words", words: [] });

@@ -3,9 +3,17 @@ import { describe, expect, test } from "vitest";
 import { loadCommands } from "../command-table.ts";
 import { type Flag, GLOBAL_FLAGS, currentFlags } from "../command.ts";
 import { parseArguments, splitCommand } from "../parse-arguments.ts";
-import { commandText, overviewText, referenceMarkdown } from "./help.ts";
+import { commandText, overviewText, referenceMarkdown, unknownCommand } from "./help.ts";
 
 const COMMANDS = await loadCommands();
+
+test.each(COMMANDS.filter(({ spec }) => spec.hidden !== true).map(({ spec }) => spec.name))(
+  "a misspelt %s is taken for it, not for the old name of another command",
+  (name) => {
+    const { hint } = unknownCommand(`${name.slice(0, -1)}_${name.slice(-1)}`, COMMANDS);
+    expect(hint).toBe(`Did you mean \`holdfast ${name}\`?`);
+  },
+);
 
 describe.each(COMMANDS.map(({ spec }) => ({ name: spec.name, spec })))("holdfast help $name", ({ spec }) => {
   const text = commandText(spec);

@@ -22,7 +22,13 @@ export const spec = {
   details: [],
   operands: [
     { name: "COMMAND", about: "the command to explain", required: false, completes: "command" },
-    { name: "SUBCOMMAND", about: "its subcommand", required: false, completes: "nothing", choices: SUBCOMMANDS.format },
+    {
+      name: "SUBCOMMAND",
+      about: "its subcommand",
+      required: false,
+      completes: "nothing",
+      choices: [...SUBCOMMANDS.format, ...SUBCOMMANDS.store],
+    },
   ],
   consent: "reads",
   flags: {
@@ -93,13 +99,11 @@ const OTHER_NAMES = {
   answer: "approve",
   decide: "approve",
   ps: "status",
-  queue: "status",
   history: "events",
   journal: "events",
   save: "checkpoint",
   snapshot: "checkpoint",
   commit: "checkpoint",
-  undo: "restore",
   rewind: "restore",
   rollback: "restore",
   checkout: "restore",

@@ -1,8 +1,10 @@
 /** The `list` command: lists runs, or the checkpoints of one run. */
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import type { HalfRemovedRun } from "@holdfast/core/adapters";
-import { STATUS_KINDS } from "@holdfast/core/status";
+import { STATUS_KINDS, isHalfRestored } from "@holdfast/core/status";
+import type { Store } from "@holdfast/core/store";
 import { usageError } from "@holdfast/platform/error";
+import type { RunList } from "../../open-store.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { rejectCheckpointAddress } from "../operands.ts";
@@ -74,21 +76,31 @@ async function listRuns(shell: Shell, input: Input<(typeof spec)["flags"]>, limi
       );
     }
   }
-  const found = await readRuns(shell, input, limit);
+  // Without a store the list is empty; this is not a failure.
+  const list = await shell.openRunList();
+  const found = list === undefined ? [] : await readRuns(list, input, limit);
   const filtered = input.texts("status").length > 0 || input.text("workflow") !== undefined;
-  const halfRemoved = filtered ? [] : ((await (await shell.openIfThere())?.halfRemovedRuns()) ?? []);
+  const halfRemoved = filtered ? [] : ((await list?.halfRemovedRuns()) ?? []);
   const runs = limit === undefined ? found : found.slice(0, limit);
+  const named = shell.json || list === undefined ? runs : await withNames(list.store, runs);
   shell.print({
     json: () => ({
       runs: runs.map((run) => runJson({ run, status: run.status })),
       ...(halfRemoved.length === 0 ? {} : { halfRemoved }),
     }),
-    text: (page) => (runs.length === 0 ? "" : runsText(runs, page)) + halfRemovedText(halfRemoved, page),
+    text: (page) => (runs.length === 0 ? "" : runsText(named, page)) + halfRemovedText(halfRemoved, page),
   });
   if (runs.length === 0 && filtered) shell.notify(`No run matches. All of them:\n  ${shell.talk.program} list`);
   else if (runs.length === 0 && halfRemoved.length === 0) shell.notify(noRuns(shell.talk.program));
   if (found.length > runs.length) shell.notify(moreText("run", runs.length));
   return "done";
+}
+
+/** The page of `holdfast ui` gives a run the same title. */
+async function withNames(store: Store, runs: readonly ListedRun[]): Promise<readonly ListedRun[]> {
+  if (!runs.some(({ work }) => work.kind === "none")) return runs;
+  const { savedName } = await import("../../run-status.ts");
+  return await Promise.all(runs.map(async (run) => ({ ...run, name: await savedName(store, run) })));
 }
 
 /** The query of the page: both show the same runs in the same order. */
@@ -126,20 +138,18 @@ function halfRemovedText(runs: readonly HalfRemovedRun[], { program }: Page): st
   return runs.map(({ run }) => `${run}: half removed. Complete it: ${program} rm ${run}\n`).join("");
 }
 
-/** Without a store the list is empty; this is not a failure. */
 async function readRuns(
-  shell: Shell,
+  list: RunList,
   input: Input<(typeof spec)["flags"]>,
   limit: number | undefined,
 ): Promise<readonly ListedRun[]> {
-  const holdfast = await shell.openIfThere();
   const kinds = new Set(input.texts("status"));
   const workflow = input.text("workflow");
-  const found = await holdfast?.statuses({
+  const found = await list.statuses({
     ...(workflow === undefined ? {} : { workflow }),
     ...(limit === undefined || kinds.size > 0 ? {} : { limit: limit + 1 }),
   });
-  return (found ?? [])
+  return found
     .filter(({ status }) => kinds.size === 0 || kinds.has(status.kind))
     .map(({ run, status }) => ({ ...run, status }));
 }
@@ -164,7 +174,8 @@ async function listCheckpoints(
   shell.print({
     json: () => ({ run: runJson({ run, status }), checkpoints }),
     text: (page) =>
-      unfinishedRestoreText(run, page) + (checkpoints.length === 0 ? "" : checkpointsText(checkpoints, page)),
+      (isHalfRestored({ ...run, status }) ? unfinishedRestoreText(run, page) : "") +
+      (checkpoints.length === 0 ? "" : checkpointsText(checkpoints, page)),
   });
   if (checkpoints.length === 0)
     shell.notify(noCheckpoints(run.id, trigger !== undefined || stage !== undefined, shell.talk.program));

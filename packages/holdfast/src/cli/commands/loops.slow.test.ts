@@ -103,7 +103,7 @@ describe("loops", () => {
       const winner = begun.find((one) => !refused.some(({ task }) => task === one.task));
       for (const { end } of refused) {
         expect(end.status).toBe(5);
-        expect(end.stderr).toMatch(new RegExp(`one loop may be at work.*\\(pid ${winner?.child.pid} on`));
+        expect(end.stderr).toMatch(new RegExp(`1 of 1 in use, by .*\\(pid ${winner?.child.pid} on`));
         expect(end.stderr).toContain("--wait");
       }
       expect(await tasks()).toEqual([{ kind: "task", text: winner?.task }]);
@@ -224,9 +224,9 @@ describe("loops", () => {
       await until("it", "running");
       const full = await run("run", ...words("other"), "--max-loops", "1", "--detach");
       expect(full.status).toBe(5);
-      expect(full.stderr).toContain("one loop may be at work");
+      expect(full.stderr).toContain("must wait for a slot: 1 of 1 in use");
       const log = /(\/\S+0-console\.log)/.exec(full.stderr)?.[1] ?? "";
-      expect(readFileSync(log, "utf8")).toContain("one loop may be at work");
+      expect(readFileSync(log, "utf8")).toContain("must wait for a slot: 1 of 1 in use");
       go();
       expect(await first.ended).toMatchObject({ status: 0 });
     });

@@ -1,6 +1,8 @@
 /** The `output` command: prints what the agents of a run printed. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AgentLogFile } from "@holdfast/core/agent-log";
+import { type JournalEntry, textOf } from "@holdfast/core/journal";
+import { isJsonObject } from "@holdfast/core/json";
 import { choiceHint } from "@holdfast/core/options";
 import { isHeld } from "@holdfast/core/status";
 import { usageError } from "@holdfast/platform/error";
@@ -67,7 +69,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
         .map(({ lines, ...file }) => `${header(file, page)}${lines.map((line) => lineText(shell, line)).join("")}`)
         .join("\n"),
   });
-  if (files.length === 0) notifyNoCalls(shell, id, step);
+  if (files.length === 0) await notifyNoCalls(shell, holdfast, { run: id, step });
   return "done";
 }
 
@@ -83,10 +85,37 @@ async function findOutputRun(holdfast: Holdfast, typed: string | undefined): Pro
   return id;
 }
 
-function notifyNoCalls(shell: Shell, run: string, step: string | undefined): void {
+async function notifyNoCalls(
+  shell: Shell,
+  holdfast: Holdfast,
+  { run, step }: { readonly run: string; readonly step: string | undefined },
+): Promise<void> {
+  const entries: JournalEntry[] = [];
+  for await (const entry of holdfast.store.readJournal({ run })) entries.push(entry);
+  const hosts = hostsOfCalls(entries, step);
   const which = step === undefined ? "" : ` in step ${step}`;
-  shell.notify(`No agent was called${escapeText(which)} in ${run}.`);
+  shell.notify(
+    hosts.length === 0
+      ? `No agent was called${escapeText(which)} in ${run}.`
+      : `No output of ${run} is here: its agents were called on ${escapeText(hosts.join(", "))}. Run the command there.`,
+  );
   shell.notify(`Its journal: ${shell.talk.program} events ${run}`);
+}
+
+/** The machines on which agents were called: each call belongs to the holder of the lease, and its log stays there. Pure. */
+export function hostsOfCalls(
+  entries: Iterable<Pick<JournalEntry, "kind" | "body">>,
+  step: string | undefined,
+): readonly string[] {
+  const hosts = new Set<string>();
+  let host: string | null = null;
+  for (const { kind, body } of entries) {
+    const { owner, estimate } = body;
+    if (kind === "lease.taken") host = isJsonObject(owner) && typeof owner["host"] === "string" ? owner["host"] : null;
+    const isCall = kind === "step.started" && isJsonObject(estimate) && textOf(body, "step").startsWith(step ?? "");
+    if (isCall && host !== null) hosts.add(host);
+  }
+  return [...hosts];
 }
 
 /** A run without any call has no step to choose from, and is reported as such. */
@@ -138,7 +167,7 @@ async function follow(
       }
     }
     if (!isHeld(status)) {
-      if (read.size === 0) notifyNoCalls(shell, params.run, params.step);
+      if (read.size === 0) await notifyNoCalls(shell, holdfast, params);
       return "done";
     }
     await sleep(POLL_MS, undefined, { signal: shell.signal });

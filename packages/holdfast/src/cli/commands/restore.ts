@@ -116,7 +116,11 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   };
   if (dryRun) {
     const why = (page: Page): string => (rollback === undefined ? "" : rollbackText(target.run, rollback, page));
-    shell.print({ json: () => ({ ...shown, dryRun }), text: (page) => why(page) + planText(shown, page) });
+    const then = (page: Page): string =>
+      movesPosition(plan) && isEnded(summary.state)
+        ? `The run stays ${summary.state.kind}.\n${continueText(summary, page)}`
+        : "";
+    shell.print({ json: () => ({ ...shown, dryRun }), text: (page) => why(page) + planText(shown, page) + then(page) });
     return "done";
   }
   await withSteps(shell, async () => rejectBlocked(plan));

@@ -9,6 +9,7 @@ import type { Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
+import { escapeText } from "../output/text.ts";
 import { quoteWord } from "../shell.ts";
 
 export type RunSelection = {
@@ -50,7 +51,17 @@ export async function removeRuns(shell: Shell, selection: RunSelection): Promise
     }
     for (const plan of wanted) {
       const removing = holdfast.removeRun(withoutForks(plan, wanted), { by, force });
-      ({ freedBytes } = sum(freedBytes, await shell.finish(removing, { done: () => `${plan.run} was removed` })));
+      const removed = await shell.finish(removing, { done: () => `${plan.run} was removed` });
+      ({ freedBytes } = sum(freedBytes, removed));
+      if (removed.filesStay !== null) {
+        const { url = "", ref } = {
+          url: holdfast.files?.url,
+          ref: `refs/holdfast/${plan.run}/files/${holdfast.store.id}`,
+        };
+        shell.notify(
+          `The files of ${plan.run} stay on ${escapeText(url)} (${escapeText(removed.filesStay)}). Remove them later: git push ${escapeText(url)} --delete ${ref}`,
+        );
+      }
     }
   }
   shell.print({

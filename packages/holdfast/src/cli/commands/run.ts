@@ -18,6 +18,7 @@ import {
   isBuiltIn,
 } from "@holdfast/workflows/built-in";
 import type { CrunchSettings } from "@holdfast/workflows/crunch/settings";
+import type { Announcement } from "../../announce-start.ts";
 import { guessSetup, readerOf } from "../../config/detect-setup.ts";
 import type { ImplSettings, WorkSettings } from "../../config/work-settings.ts";
 import type { Holdfast } from "../../holdfast.ts";
@@ -39,7 +40,7 @@ import { paint } from "../output/page.ts";
 import { saidText } from "../output/terminal.ts";
 import { escapeText } from "../output/text.ts";
 import { readSlot } from "../parse-arguments.ts";
-import { loadConsented, rememberTyped } from "../run-consent.ts";
+import { loadConsented, workflowLabel, rememberTyped } from "../run-consent.ts";
 import { runSpec as spec } from "../run-flags.ts";
 import {
   type RunRequest,
@@ -48,16 +49,73 @@ import {
   readLimits,
   readRalphFiles,
   readRequest,
+  readSession,
   readWorkflowLimits,
 } from "../run-options.ts";
 import { resumeRun, waitsUntil } from "../resume-run.ts";
 import { namedByIssue, planText, planUses, rolesAndFallback, usesText } from "../run-plan.ts";
 
-type RunInput = Input<(typeof spec)["flags"]>;
+export type RunInput = Input<(typeof spec)["flags"]>;
 
 export { spec };
 
+/** What a command does with the run of a piece of work, once everything was checked. */
+export interface RunCommand {
+  /** Whether an unfinished run of the work is used. Otherwise it is an error. */
+  readonly resumes: boolean;
+  /** Also a run that a process executes now. */
+  readonly usesHeld: boolean;
+  /** A worker executes the run, perhaps on another machine. */
+  readonly forWorkers: boolean;
+  unfinished(holdfast: Holdfast, run: string, starting: Announcement | null): Promise<Exit>;
+  /** Starts the planned run. */
+  start(holdfast: Holdfast, plan: StartPlan, starting: Announcement | null): Promise<Exit>;
+}
+
 export async function run(shell: Shell, input: RunInput): Promise<Exit> {
+  const dryRun = input.on("dry-run");
+  const loopSlot = readSlot(input);
+  const session = readSession(input);
+  return await prepareRun(shell, input, {
+    resumes: input.on("resume"),
+    usesHeld: false,
+    forWorkers: false,
+    async unfinished(holdfast, found, starting) {
+      starting?.remove();
+      return await resumeRun(shell, holdfast, {
+        run: found,
+        limit: readLimits(input),
+        limits: workflowLimitsOf(input),
+        ...session,
+        dryRun,
+        wait: input.on("wait"),
+        ...loopSlot,
+        detach: input.on("detach"),
+      });
+    },
+    async start(holdfast, plan, starting) {
+      if (input.on("detach")) {
+        starting?.remove();
+        return await executeDetached(shell, holdfast, { run: plan.id, workflow: plan.shape.name, work: plan.work });
+      }
+      // The user stopped the command while it planned: nothing is started.
+      shell.signal.throwIfAborted();
+      const start = (): Promise<Exit> =>
+        executeRun(shell, holdfast, (listen) =>
+          holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...loopSlot }),
+        );
+      const exit = input.on("wait")
+        ? await startWithSpace(shell, () => holdfast.hasRoom(plan.id), start)
+        : await start();
+      const waits = exit === "waiting" && input.on("wait") && (await waitsUntil(holdfast, plan.id)) !== null;
+      if (!waits) return exit;
+      return await resumeRun(shell, holdfast, { run: plan.id, dryRun: false, wait: true, ...session, ...loopSlot });
+    },
+  });
+}
+
+/** Asks for consent, runs the preflight, and finds or plans the run. Creates nothing but the store and the issue of a task. */
+export async function prepareRun(shell: Shell, input: RunInput, command: RunCommand): Promise<Exit> {
   const dryRun = input.on("dry-run");
   const stated = await shell.consent.stated();
   const only = await onlyAgent(shell, input, stated.settings.work);
@@ -74,43 +132,35 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   const planFor = (holdfast: Holdfast, of: Work, like?: StartPlan): Promise<StartPlan> =>
     unlessAborted(
       shell.signal,
-      planRun(shell, holdfast, { ...request, work: of }, { settings: settings.work.impl, input, like }),
+      planRun(
+        shell,
+        holdfast,
+        { ...request, work: of },
+        {
+          settings: settings.work.impl,
+          input,
+          like,
+          forWorkers: command.forWorkers,
+        },
+      ),
     );
-  const loopSlot = readSlot(input);
-  const session = request.sessionMs === undefined ? {} : { sessionMs: request.sessionMs };
-  const limits = readWorkflowLimits({
-    text: (name) => input.text(name) ?? (name === "max-iterations" ? input.text("max-iter") : undefined),
-    // The check is part of the run's identity: another one names another run.
-    texts: () => [],
-  });
-  const resumeUnfinished = async (run: string): Promise<Exit> => {
-    starting?.remove();
-    return await resumeRun(shell, first, {
-      run,
-      limit: readLimits(input),
-      limits,
-      ...session,
-      dryRun,
-      wait: input.on("wait"),
-      ...loopSlot,
-      detach: input.on("detach"),
-    });
-  };
-  const resumes = input.on("resume");
-  const named = await openRun(first, request.work, resumes);
-  if (named !== undefined && resumes) return await resumeUnfinished(named.id);
+  const limits = workflowLimitsOf(input);
+  const { resumes } = command;
+  const named = await openRun(first, request.work, command);
+  if (named !== undefined && resumes) return await command.unfinished(first, named.id, starting);
   if (named !== undefined) throw runUnfinishedError(await first.runWithStatus(named.id));
   const files = filesTasks(request.workflow) && request.work.kind === "task";
   // A start that the preflight refuses files no issue: others would see it, and it cannot be taken back.
   const planned = await planFor(first, request.work);
   const holdfast = dryRun ? first : await shell.createStore();
   const work = files ? await unlessAborted(shell.signal, fileTask(holdfast, request, dryRun)) : request.work;
-  const ofIssue = files ? await openRun(holdfast, work, resumes) : undefined;
-  if (ofIssue !== undefined && resumes) return await resumeUnfinished(ofIssue.id);
+  const ofIssue = files ? await openRun(holdfast, work, command) : undefined;
+  if (ofIssue !== undefined && resumes) return await command.unfinished(holdfast, ofIssue.id, starting);
   const plan = holdfast === first && work === request.work ? planned : await planFor(holdfast, work, planned);
-  const raised = resumes && Object.keys(limits).length > 0 && plan.earlier?.state.kind === "failed";
-  const open = ofIssue ?? (raised ? plan.earlier : await openTask(holdfast, plan));
-  if (open !== undefined && resumes) return await resumeUnfinished(open.id);
+  const raised =
+    resumes && !command.usesHeld && Object.keys(limits).length > 0 && plan.earlier?.state.kind === "failed";
+  const open = ofIssue ?? (raised ? plan.earlier : await openTask(holdfast, plan, command));
+  if (open !== undefined && resumes) return await command.unfinished(holdfast, open.id, starting);
   if (plan.earlier !== null && open === undefined) {
     if (plan.earlier.state.kind === "done") await refuseOtherTarget(holdfast, plan.earlier, request);
     return await showEarlier(shell, holdfast, plan, dryRun);
@@ -119,20 +169,15 @@ export async function run(shell: Shell, input: RunInput): Promise<Exit> {
   if (dryRun) return await showPlan(shell, plan);
   sayEarlier(shell, plan);
   if (plan.place !== null && settings.workspace.setup === null) sayMissingSetup(shell);
-  if (input.on("detach")) {
-    starting?.remove();
-    return await executeDetached(shell, holdfast, { run: plan.id, workflow: request.workflow, work });
-  }
-  // The user stopped the command while it planned: nothing is started.
-  shell.signal.throwIfAborted();
-  const start = (): Promise<Exit> =>
-    executeRun(shell, holdfast, (listen) =>
-      holdfast.work.start(plan, { listen, signal: shell.signal, starting, ...session, ...loopSlot }),
-    );
-  const exit = input.on("wait") ? await startWithSpace(shell, () => holdfast.hasRoom(plan.id), start) : await start();
-  const waits = exit === "waiting" && input.on("wait") && (await waitsUntil(holdfast, plan.id)) !== null;
-  if (!waits) return exit;
-  return await resumeRun(shell, holdfast, { run: plan.id, dryRun: false, wait: true, ...session, ...loopSlot });
+  return await command.start(holdfast, plan, starting);
+}
+
+function workflowLimitsOf(input: RunInput): JsonObject {
+  return readWorkflowLimits({
+    text: (name) => input.text(name) ?? (name === "max-iterations" ? input.text("max-iter") : undefined),
+    // The check is part of the run's identity: another one names another run.
+    texts: () => [],
+  });
 }
 
 /** Dependencies are not in git, so a fresh worktree lacks them. Nothing that only a file suggests is executed. */
@@ -261,16 +306,20 @@ async function fileTask(holdfast: Holdfast, { work, options }: RunRequest, dryRu
 }
 
 /** The unfinished run of this work. Throws an error that names the holder if another process works on it. */
-async function openRun(holdfast: Holdfast, work: Work, resume: boolean): Promise<RunSummary | undefined> {
+async function openRun(
+  holdfast: Holdfast,
+  work: Work,
+  { resumes, usesHeld }: Pick<RunCommand, "resumes" | "usesHeld">,
+): Promise<RunSummary | undefined> {
   if (work.kind !== "issue") return undefined;
   const found = await holdfast.work.findRunFor(work.number);
   switch (found.kind) {
     case "none":
       // The pre-flight reports --resume of an ended run: done, or failed with its reason.
-      return resume ? found.ended[0] : undefined;
+      return resumes && !usesHeld ? found.ended[0] : undefined;
     case "one": {
       const holder = await (await holdfast.run(found.run.id)).holder();
-      if (holder?.alive === "alive") throw runHeldError(found.run.id, holder.lease);
+      if (holder?.alive === "alive" && !usesHeld) throw runHeldError(found.run.id, holder.lease);
       return found.run;
     }
     case "several":
@@ -313,17 +362,19 @@ interface PlanInput {
   readonly input: RunInput;
   /** An earlier plan of the same command line, whose facts are used again. */
   readonly like: StartPlan | undefined;
+  readonly forWorkers: boolean;
 }
 
 async function planRun(
   shell: Shell,
   holdfast: Holdfast,
   request: RunRequest,
-  { settings, input, like }: PlanInput,
+  { settings, input, like, forWorkers }: PlanInput,
 ): Promise<StartPlan> {
   const { work, workflow, agent, limit, mode, seed } = request;
   const common = { work, agent, limit, mode, again: input.on("again"), ...(seed === null ? {} : { seed }) };
-  const how = { dryRun: input.on("dry-run"), wait: input.on("wait"), ...(like === undefined ? {} : { like }) };
+  const known = like === undefined ? {} : { like };
+  const how = { dryRun: input.on("dry-run"), wait: input.on("wait"), forWorkers, ...known };
   if (!isBuiltIn(workflow)) {
     const file = resolve(shell.cwd, workflow);
     if (!existsSync(file))
@@ -332,7 +383,10 @@ async function planRun(
         choiceHint(workflow, [...BUILT_IN_NAMES, "the path of a file"]),
       );
     const id = shell.env[RUN_ID_VARIABLE];
-    const named = { labels: { "workflow-file": file }, ...(id === undefined ? {} : { id }) };
+    const named = {
+      labels: { "workflow-file": await workflowLabel(holdfast, file) },
+      ...(id === undefined ? {} : { id }),
+    };
     const custom = await loadConsented(shell, file, "typed");
     return await holdfast.work.plan({ ...common, workflow: custom, ...named }, how);
   }
@@ -401,12 +455,16 @@ async function readGiven(path: string): Promise<string> {
 }
 
 /** The unfinished run of the same task text, found by its id, which is derived from the text. */
-async function openTask(holdfast: Holdfast, plan: StartPlan): Promise<RunSummary | undefined> {
+async function openTask(
+  holdfast: Holdfast,
+  plan: StartPlan,
+  { usesHeld }: Pick<RunCommand, "usesHeld">,
+): Promise<RunSummary | undefined> {
   if (plan.work.kind !== "task" || plan.earlier !== null) return undefined;
   const run = await holdfast.store.getRun(plan.id);
   if (run === undefined || run.checkpoints === 0) return undefined;
   const holder = await (await holdfast.run(run.id)).holder();
-  if (holder?.alive === "alive") throw runHeldError(run.id, holder.lease);
+  if (holder?.alive === "alive" && !usesHeld) throw runHeldError(run.id, holder.lease);
   return run;
 }
 

@@ -8,7 +8,7 @@ import { fileKind, readRegularFile, writeDurable } from "@holdfast/platform/file
 import type { ObservedAgent } from "../../check-agents.ts";
 import { configTemplate } from "../../config/config-template.ts";
 import { type GuessedCommand, VENV_PYTHON, findLock, guessSetup, readerOf } from "../../config/detect-setup.ts";
-import type { ConfigEdit } from "../../config/edit-config.ts";
+import type { ConfigEdit } from "../../config/config-template.ts";
 import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
 import type { ObservedForge } from "../../find-forge.ts";
@@ -89,7 +89,7 @@ export async function run(shell: Shell, input: SetupInput): Promise<Exit> {
   const lacksAgent = proposed.agent === null && !asks && Object.values(typed).every((value) => value === undefined);
   const plan = lacksAgent ? { ...proposed, edits: [] } : proposed;
   const before = textOf(path);
-  const { editConfig } = await import("../../config/edit-config.ts");
+  const { editConfig } = await import("../../config/config-template.ts");
   const text =
     plan.edits.length === 0
       ? before

@@ -4,7 +4,7 @@ import type { Effect } from "@holdfast/core/effects";
 import type { Graph } from "@holdfast/core/graph";
 import type { Amounts } from "@holdfast/core/position";
 import type { RunSummary } from "@holdfast/core/run";
-import type { RunStatus } from "@holdfast/core/status";
+import { type RunStatus, isHalfRestored } from "@holdfast/core/status";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { byteText } from "@holdfast/core/store-size";
 import { type GraphPicture, pictureGraph } from "../../graph-view.ts";
@@ -179,7 +179,7 @@ export function runText(shown: ShownRun, page: Page): string {
   const effects = shown.effects.map(({ kind, target, state }) => `  ${escapeText(`${state}: ${kind} on ${target}`)}\n`);
   return [
     title,
-    unfinishedRestoreText(run, page),
+    isHalfRestored({ ...run, status }) ? unfinishedRestoreText(run, page) : "",
     fields,
     sectionText(`Checkpoints${some}`, body, page),
     sectionText("Effects", effects.join(""), page),
@@ -189,7 +189,7 @@ export function runText(shown: ShownRun, page: Page): string {
 function leaseText(status: RunStatus, page: Page): string | null {
   if (!("holder" in status) || status.holder === null) return null;
   const { label, pid, host, heartbeatAt } = status.holder;
-  if (status.kind === "crashed") return `pid ${pid} on ${host}, which exited without releasing its lease`;
+  if (status.kind === "crashed") return `pid ${pid} on ${host}, which ended unexpectedly`;
   return `${label} (pid ${pid} on ${host}), last heartbeat ${relativeTime(heartbeatAt, page.now)}`;
 }
 

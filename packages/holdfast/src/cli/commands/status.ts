@@ -49,7 +49,7 @@ export const spec = {
     { line: "holdfast status issue-42 --json | jq -r .run.status.kind", about: "for a script" },
   ],
   reads: true,
-  json: '{"run": {...}}; without RUN {"at", "runs": [...], "slots": {"limit": N or null, "used": N}}; with --watch one such line with "kind": "status" for each change. A run object also has "resumable", "priority", "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied", "raise" (the flag that raises the limit which ended it, or null) and "damaged".',
+  json: '{"run": {...}}; without RUN {"at", "runs": [...], "slots": {"limit": N or null, "used": N}}; with --watch one such line with "kind": "status" for each change. A run object also has "resumable", "priority", "submitted" (workers of a queue execute it), "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied", "continues" ("process" or "worker" that continues a run that waits, or null), "restored" (the checkpoint to which it was restored after its end, or null), "restart" (the checkpoint from which `resume RUN@N --force` continues it after its end, or null), "raise" (the flag that raises the limit which ended it, or null), "damaged" and "unpushed" ({"remote", "snapshots", "problem"}: its files that the remote of `files.remote` lacks, or null). The time in "budget" counts on during a call.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -149,7 +149,7 @@ async function showAll(shell: Shell, holdfast: Holdfast | undefined): Promise<Ex
 
 /** The first command for each of several runs. */
 function nextLines(runs: readonly RunDetails[], page: Page): string {
-  return runs.flatMap((one) => nextText(one, page).split("\n")[0] || []).join("\n");
+  return [...new Set(runs.flatMap((one) => nextText(one, page).split("\n")[0] || []))].join("\n");
 }
 
 /** Until Ctrl+C. */
@@ -182,7 +182,14 @@ function withoutTimes(document: object): string {
   return JSON.stringify(document, (key, value) => (TIMES.has(key) ? undefined : value));
 }
 
-const TIMES: ReadonlySet<string> = new Set(["at", "heartbeatAt", "elapsed", "criticalPath", "critical"]);
+const TIMES: ReadonlySet<string> = new Set([
+  "at",
+  "heartbeatAt",
+  "elapsed",
+  "criticalPath",
+  "critical",
+  "milliseconds",
+]);
 
 /** Watches until the run has ended. It polls the lease too, because a silent journal may belong to a process that died. */
 async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promise<Exit> {

@@ -195,7 +195,7 @@ function elsewhere(run: string, holder: Holder): HoldfastError {
   return new HoldfastError({
     code: "LEASE_HELD",
     message: `Run ${run} is held by ${holderText(holder)}, which cannot be reached from here`,
-    hint: `Run \`holdfast stop ${run}\` on ${holder.host}, or send a signal: \`holdfast stop ${run} --after-step\`.`,
+    hint: `Run \`holdfast stop ${run}\` on ${holder.host}, or send a signal: \`holdfast stop ${run} --after-step\`. If that machine is away: \`holdfast take ${run}\`.`,
     data: { run, owner: holder },
   });
 }

@@ -49,7 +49,8 @@ test("the pull request and the branch of a done run are undone once, in order, a
   expect((await run("status", "1")).stdout).toMatch(/pull request +undone, and closed: /);
   expect((await json("status", "1")).run.pullRequest).toMatchObject({ number: 2, undone: true });
   expect((await run("verify")).status).toBe(0);
-  expect(await run("resume", "1")).toMatchObject({ status: 0 });
+  const undone = /Pull request #2 was undone:/;
+  expect(await run("resume", "1")).toMatchObject({ status: 0, stdout: expect.stringMatching(undone) });
   expect(await remoteTip(place)).toBe("");
   // A fork holds the pull request that its parent has undone.
   expect((await run("fork", "issue-1", "--as", "other", "--no-worktree")).status).toBe(0);
@@ -58,6 +59,17 @@ test("the pull request and the branch of a done run are undone once, in order, a
   const { findings } = await json("resume", "other", "--dry-run");
   const summaries: readonly string[] = findings.map(({ summary }: { summary: string }) => summary);
   expect(summaries.filter((text) => /remote|request/.test(text))).toEqual(["Pull request 2 is closed: you undid it"]);
+  // It gets a branch and a worktree of its own, although those of its parent are there.
+  expect(summaries).toEqual(expect.arrayContaining(["The run has no branch yet", "The run has no worktree yet"]));
+  const resumed = await run("resume", "other", "--accept", "pull_request_closed");
+  expect([resumed.status, resumed.stdout], resumed.stderr).toEqual([0, expect.stringMatching(undone)]);
+  const branches = (await git("worktree", "list", "--porcelain")).match(/(?<=^branch refs\/heads\/holdfast\/).*/gm);
+  expect(branches).toEqual(["issue-1", "other"]);
+  expect(await git("rev-parse", "holdfast/issue-1")).toBe(pushed);
+  // A fork with a worktree begins in the end stage of its parent, and does not report that the request is open.
+  expect((await run("fork", "issue-1", "--as", "second")).status).toBe(0);
+  const { status, stdout, stderr } = await run("resume", "second", "--accept", "pull_request_closed");
+  expect([status, stdout], stderr).toEqual([0, expect.stringMatching(undone)]);
   expect((await json("compare", "issue-1", "other")).runs).toMatchObject([
     { pullRequest: null },
     { pullRequest: null },

@@ -1,4 +1,4 @@
-import { cpSync, rmSync, truncateSync } from "node:fs";
+import { chmodSync, cpSync, readFileSync, rmSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
@@ -47,6 +47,19 @@ test.each([64, 100, 4159])("the high-water mark is cut to %i bytes and the datab
   await save("three");
   expect((await journey.run("verify")).status).toBe(0);
 });
+
+test.each([1, 2, 3])(
+  "of three checkpoints with the same files, the snapshot of r@%i is empty after a power cut",
+  async (sequence) => {
+    // "one" is saved: the files of the others are the same, and each has a snapshot of its own.
+    for (const text of ["one", "one"]) await save(text);
+    const id = readFileSync(at("refs/holdfast/r", String(sequence)), "utf8").trim();
+    const object = at("objects", id.slice(0, 2), id.slice(2));
+    chmodSync(object, 0o644);
+    truncateSync(object, 0);
+    expect((await problems()).map((problem) => [problem.code, problem.sequence])).toEqual([["TREE_MISSING", sequence]]);
+  },
+);
 
 test("a pin is moved to another object", async () => {
   await save("two");

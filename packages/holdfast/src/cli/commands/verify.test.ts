@@ -15,14 +15,14 @@ const problem: Problem = {
 };
 
 test("intact", () => {
-  expect(verifyText({ ok: true, summary, problems: [], listed: null }, PAGE)).toMatchInlineSnapshot(`
+  expect(verifyText({ ok: true, summary, problems: [], absent: [], listed: null }, PAGE)).toMatchInlineSnapshot(`
     "Intact: 1 run, 31 journal entries, 7 checkpoints.
     "
   `);
 });
 
 test("runs that were removed are counted separately", () => {
-  const text = verifyText({ ok: true, summary: { ...summary, runs: 16 }, problems: [], listed: 5 }, PAGE);
+  const text = verifyText({ ok: true, summary: { ...summary, runs: 16 }, problems: [], absent: [], listed: 5 }, PAGE);
   expect(text).toMatch(/^Intact: 5 runs, 11 removed runs, 31 journal entries/);
 });
 
@@ -39,7 +39,10 @@ test("damaged: damage, location, last trusted entry and next command", () => {
       newestIntact: null,
     } as const,
   ];
-  const text = verifyText({ ok: false, summary: { ...summary, ok: false, problems: 2 }, problems, listed: null }, PAGE);
+  const text = verifyText(
+    { ok: false, summary: { ...summary, ok: false, problems: 2 }, problems, absent: [], listed: null },
+    PAGE,
+  );
   const none = { repaired: [], problems, act: false };
   expect(text + repairText({ ...none, asked: false })).toMatchInlineSnapshot(`
     "Damaged: 2 problems in 1 run, 31 journal entries, 7 checkpoints.
@@ -59,4 +62,20 @@ test("damaged: damage, location, last trusted entry and next command", () => {
   expect(repairText({ repaired, problems, asked: true, act: true })).toBe(
     "\nQuarantined fix-login@4; newest intact: fix-login@7\n",
   );
+});
+
+test("files that only another machine has are no damage: one line for each run, with the command that gets them", () => {
+  const absent = [
+    { run: "issue-1", checkpoints: 12 },
+    { run: "issue-2", checkpoints: 1 },
+  ];
+  expect(verifyText({ ok: true, summary, problems: [], absent, listed: 1 }, PAGE)).toMatchInlineSnapshot(`
+    "Intact: 1 run, 31 journal entries, 7 checkpoints.
+
+    The files of 12 checkpoints of issue-1 are not here:
+    \`holdfast store fetch issue-1\`
+    The files of 1 checkpoint of issue-2 are not here:
+    \`holdfast store fetch issue-2\`
+    "
+  `);
 });

@@ -14,6 +14,7 @@ export const spec = {
   summary: "find out whether stored data is damaged",
   details: [
     "Recomputes every digest of the store and of the git objects of its checkpoints. Changes nothing without --quarantine. Exit status 6 if something is damaged.",
+    "With a store that several machines share, the files of a run can be on another machine only. That is no damage: the command names these runs, and `holdfast store fetch` gets their files.",
   ],
   operands: [{ name: "RUN", about: "only this run", required: false, completes: "run" }],
   consent: "reads",
@@ -31,7 +32,7 @@ export const spec = {
     { line: "holdfast verify --quarantine --dry-run", about: "show what would be quarantined" },
   ],
   reads: true,
-  json: '{"ok": true | false, "summary": {...}, "problems": [...], "repaired": [{"run", "quarantined", "pinned", "newestIntact"}]}.',
+  json: '{"ok": true | false, "summary": {...}, "problems": [...], "absent": [{"run", "checkpoints": how many have no files here}], "repaired": [{"run", "quarantined", "pinned", "newestIntact"}]}.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -41,6 +42,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const only = address === undefined ? undefined : (await holdfast.resolveRun(address)).id;
   const events = await readEvents(shell, holdfast, only);
   const problems = events.flatMap((event) => (event.kind === "problem" ? [event.problem] : []));
+  const absent = events.flatMap((event) =>
+    event.kind === "absent" ? [{ run: event.run, checkpoints: event.checkpoints }] : [],
+  );
   const summary = events.find((event) => event.kind === "summary") ?? null;
   const ok = problems.length === 0 && summary?.ok === true;
   // The journals of removed runs stay and are verified. Damage may hide runs from the list, so nothing is derived then.
@@ -48,9 +52,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const act = input.on("quarantine") && !input.on("dry-run") && !ok;
   const repaired = act ? await repair(shell, holdfast, events) : [];
   shell.print({
-    json: () => ({ ok, summary, problems, repaired }),
+    json: () => ({ ok, summary, problems, absent, repaired }),
     text: (page) =>
-      verifyText({ ok, summary, problems, listed }, page) +
+      verifyText({ ok, summary, problems, absent, listed }, page) +
       repairText({ repaired, problems, asked: input.on("quarantine"), act }),
   });
   if (!ok && !input.on("quarantine"))
@@ -85,6 +89,8 @@ interface Verified {
   readonly ok: boolean;
   readonly summary: Extract<VerifyEvent, { readonly kind: "summary" }> | null;
   readonly problems: readonly Problem[];
+  /** Runs of a shared store with checkpoints whose files are not on this machine. */
+  readonly absent: readonly { readonly run: string; readonly checkpoints: number }[];
   /** How many of the verified runs `list` shows; null: not known. The others were removed. */
   readonly listed: number | null;
 }
@@ -104,7 +110,20 @@ export function verifyText(verified: Verified, page: Page): string {
         ].join(", ");
   const verdict = verified.ok ? paint(page, "green", "Intact") : paint(page, "red", "Damaged");
   const found = verified.ok ? "" : `${countText(verified.problems.length, "problem")} in `;
-  return `${verdict}: ${found}${read}.\n${verified.problems.map((problem) => problemText(problem, page)).join("")}`;
+  const problems = verified.problems.map((problem) => problemText(problem, page)).join("");
+  return `${verdict}: ${found}${read}.\n${problems}${absentText(verified, page)}`;
+}
+
+function absentText({ absent }: Pick<Verified, "absent">, page: Page): string {
+  if (absent.length === 0) return "";
+  const width = Number.isFinite(page.width) ? page.width : 1000;
+  const text = absent.flatMap(({ run, checkpoints }) =>
+    wrap(
+      `The files of ${countText(checkpoints, "checkpoint")} of ${run} are not here: \`holdfast store fetch ${run}\``,
+      width,
+    ),
+  );
+  return `\n${text.map(escapeText).join("\n")}\n`;
 }
 
 function problemText(problem: Problem, page: Page): string {

@@ -73,6 +73,22 @@ async function isHalfDone(place: WorkPlace): Promise<boolean> {
   return worktree !== null && existsSync(join(worktree, "half.txt"));
 }
 
+/** Starts what the unit of a joined worker starts, beside another repository that is not on its list. */
+async function joinAsInstalled([program = "", ...args]: readonly string[], env: object, place: WorkPlace) {
+  const child = spawn(program, args, { cwd: "/", env: { PATH: process.env["PATH"], ...env }, stdio: "pipe" });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const worker = outputOf(child);
+  await worker.says(`Looking after the runs of:\n  ${place.clone}\n`);
+  await worker.says("Joined the queue in ");
+  const options = { cwd: place.clone, env: { ...env } };
+  const second = await place.holdfast.run(["worker", "--join"], options);
+  expect(second).toMatchObject({ status: 5, stderr: expect.stringContaining(`pid ${child.pid}`) });
+  const status = await place.holdfast.run(["service", "status", "--json"], options);
+  expect(JSON.parse(status.stdout)).toMatchObject({ worker: child.pid });
+  child.kill("SIGTERM");
+  expect(await worker.ended).toBe(143);
+}
+
 test("after everything was killed, the unit's own command finishes the run, and needs consent before", async () => {
   const place = await work.begin();
   const env = await homeOf(place);
@@ -104,9 +120,10 @@ test("after everything was killed, the unit's own command finishes the run, and 
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line));
+  const at = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
   expect(events).toEqual([
-    { kind: "start", repository: place.clone, run: "issue-1", why: "its process died" },
-    { kind: "ended", repository: place.clone, run: "issue-1", exit: "needs_you" },
+    { at, level: "info", kind: "start", repository: place.clone, run: "issue-1", why: "its process died" },
+    { at, level: "warn", kind: "ended", repository: place.clone, run: "issue-1", exit: "needs_you" },
   ]);
   expect(existsSync(marker)).toBe(false);
   const later = await run("worker --once --here");
@@ -120,6 +137,22 @@ test("after everything was killed, the unit's own command finishes the run, and 
       status: 0,
       stdout: expect.stringMatching(new RegExp(`^The worker looks after ${place.clone}\n${word} ${unitOf(env)}\n`)),
     });
+  // What a worker of a queue needs stays until `remove`, also when the next repository is added.
+  expect(await run("service install --join --slots 2 --label gpu --health 127.0.0.1:0")).toMatchObject({ status: 0 });
+  expect((await run("service install")).stdout).toContain(
+    "It runs holdfast worker --join --slots 2 --label gpu --health 127.0.0.1:0\n",
+  );
+  const joining = readUnit(readFileSync(unitOf(env), "utf8")).words;
+  expect(joining.slice(2)).toEqual("worker --join --slots 2 --label gpu --health 127.0.0.1:0".split(" "));
+  expect(JSON.parse((await run("service status --json")).stdout)).toMatchObject({
+    installed: "current",
+    runs: [{ run: "issue-1", kind: "skip", why: "it was not submitted: holdfast submit issue-1" }],
+  });
+  for (const refused of ["--slots 2", "--join --slots 0", "--join --label ,", "--health x"])
+    expect(await run(`service install ${refused}`), refused).toMatchObject({ status: 2 });
+  await joinAsInstalled(joining, env, place);
+  expect(await run("service remove")).toMatchObject({ status: 0 });
+  expect(await run("service install")).toMatchObject({ status: 0 });
   const unit = readUnit(readFileSync(unitOf(env), "utf8"));
   expect(unit.words).toEqual([process.execPath, place.holdfast.entry, "worker"]);
   expect(Object.keys(unit.env)).not.toContain("HOLDFAST_TRUST");
@@ -181,7 +214,8 @@ test("a run that SIGTERM ended continues once, also after a kill of the worker; 
   });
 
   expect(await place.run("stop", "1")).toMatchObject({ status: 0 });
-  const third = await run("worker --once --here");
+  const outside = { cwd: join(place.clone, ".."), env };
+  const third = await place.holdfast.run(["worker", "--once", "--repository", "shop"], outside);
   expect(third.stdout).toBe(`Leaving issue-1 in ${place.clone}: it was stopped or never started\n`);
 
   // A repository that is gone is reported, and a file with secrets that others can read is refused.

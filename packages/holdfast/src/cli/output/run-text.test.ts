@@ -55,6 +55,18 @@ describe("view", () => {
     `);
   });
 
+  test("a restore that did not finish is reported, unless a live process holds the run", () => {
+    const run = sampleRun({ unfinishedRestore: "fix-login@1" });
+    const holder = { label: "holdfast", pid: 1, host: "b", epoch: 1, takenAt: "", heartbeatAt: "" };
+    const half = runsText([{ ...run, status: { kind: "crashed", certain: true, holder } }], PAGE);
+    expect(half).toContain("half restored");
+    expect(half).toContain("finish it:");
+    const states = { starting: false, finishing: false, stopping: null, silentSince: null, suspended: false } as const;
+    const live = runsText([{ ...run, status: { kind: "running", holder, ...states, hostKnown: true } }], PAGE);
+    expect(live).toMatch(/^fix-login +running /m);
+    expect(live).not.toMatch(/half|finish/);
+  });
+
   test("checkpoints at 80 columns; empty columns are left out", () => {
     const summaries = [
       sampleSummary({

@@ -1,7 +1,7 @@
 /** Formats lists of runs and checkpoints, and the words for a run's status. */
 import type { CheckpointSummary, FilesPlane, Skipped } from "@holdfast/core/checkpoint";
 import { READABLE_ID, type RunSummary, type Work } from "@holdfast/core/run";
-import { type RunStatus, statusWord } from "@holdfast/core/status";
+import { type RunStatus, isHalfRestored, statusWord } from "@holdfast/core/status";
 import { byteText } from "@holdfast/core/store-size";
 import { type Page, type Style, paint } from "./page.ts";
 import { relativeTime, scoreText } from "./quantities.ts";
@@ -10,6 +10,8 @@ import { displayWidth, escapeText, momentText, truncate } from "./text.ts";
 
 export interface ListedRun extends RunSummary {
   readonly status: RunStatus;
+  /** The newest name of its checkpoints, if it has no work of its own. */
+  readonly name?: string | null;
 }
 
 /** Other columns are omitted before an id is cut. Only an id that the user chose can be longer. */
@@ -33,13 +35,16 @@ export function runsText(runs: readonly ListedRun[], page: Page): string {
   ] as const;
   const rows = runs.map((run): readonly Cell[] => [
     { text: run.id, style: "bold" },
-    run.unfinishedRestore === null ? statusCell(run.status) : { text: "half restored", style: "red" },
+    isHalfRestored(run) ? { text: "half restored", style: "red" } : statusCell(run.status),
     { text: String(run.checkpoints) },
     { text: run.latest === null ? "" : stageText(run.latest) },
     { text: relativeTime(run.latest?.createdAt ?? run.createdAt, page.now), style: "dim" },
-    { text: workText(run.work) },
+    { text: run.name ?? workText(run.work) },
   ]);
-  const unfinished = runs.map((run) => unfinishedRestoreText(run, page)).join("");
+  const unfinished = runs
+    .filter(isHalfRestored)
+    .map((run) => unfinishedRestoreText(run, page))
+    .join("");
   return `${renderTable({ columns, rows }, page)}${unfinished}`;
 }
 

@@ -26,6 +26,7 @@ describe("view", () => {
     status: sampleRunning(),
     resumable: false,
     priority: 0,
+    submitted: false,
     stage: "review",
     iteration: 3,
     since: "2026-11-15T11:58:00.000Z",
@@ -46,7 +47,11 @@ describe("view", () => {
     pullRequest: null,
     denied: [],
     damaged: [],
+    unpushed: null,
     raise: null,
+    continues: null,
+    restored: null,
+    restart: null,
   };
 
   test("an unfinished run", () => {
@@ -131,8 +136,8 @@ describe("view", () => {
       ].join("\n\n"),
     ).toMatchInlineSnapshot(`
       "issue-42  crashed
-      Its process (pid 4711 on laptop) exited without releasing its lease. What it had
-      finished is saved.
+      Its process (pid 4711 on laptop) ended unexpectedly (kill, crash or power cut).
+      What it had finished is saved.
       > Continue with: holdfast resume issue-42
 
       issue-42  crashed: presumed
@@ -151,13 +156,14 @@ describe("view", () => {
       issue-42  running: other host
       Held by holdfast run 42 (pid 4711 on laptop); last heartbeat 10 s ago. This host
       cannot check whether that process is alive.
-      > 
+      > If it does not answer, take it: holdfast take issue-42
 
       issue-42  running: suspended
       Held by holdfast run 42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC (20
       min ago); last heartbeat 10 s ago. The operating system has stopped the process.
       > Watch it: holdfast status issue-42 --watch
       Stop it:  holdfast stop issue-42
+      If it does not answer, take it: holdfast take issue-42
 
       issue-42  running: pausing
       Held by holdfast run 42 (pid 4711 on laptop) since 2026-11-15 11:40:00 UTC (20
@@ -170,7 +176,8 @@ describe("view", () => {
       > Stop it:  holdfast stop issue-42
 
       issue-42  waiting for quota
-      The provider's limit is reached. Until 2026-11-15 14:00:00 UTC (in 2 h).
+      The provider's limit is reached. Until 2026-11-15 14:00:00 UTC (in 2 h); nothing
+      continues it then.
       > Continue with: holdfast resume issue-42
 
       issue-42  waiting for you

@@ -5,6 +5,7 @@ import type { Budget } from "@holdfast/core/position";
 import type { RunStatus } from "@holdfast/core/status";
 import type { LoopSummary } from "@holdfast/workflows/ralph/loop-summary";
 import type { StartingProcess } from "../../announce-start.ts";
+import type { Continuer } from "../../continuation.ts";
 import type { RunDetails } from "../../run-status.ts";
 import { holderText, startingName } from "../run-holder.ts";
 import { compactGraphLines, graphLines } from "./graph-text.ts";
@@ -47,6 +48,7 @@ function fieldsOf(status: RunDetails, page: Page): string {
       ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
       ["saved", savedText(status, page)],
       ["damaged", damagedText(status, page)],
+      ["files", unpushedText(status.unpushed)],
       ["pull request", pullRequestText(status)],
       ["branch", status.branch],
       ["worktree", status.worktree],
@@ -130,14 +132,19 @@ function heartbeatText({ status }: RunDetails, page: Page): string {
 }
 
 /** Printed to stderr: the command to run next. */
-export function nextText({ run, status, budget, raise }: RunDetails, { program }: Page): string {
+export function nextText({ run, status, budget, raise, restart }: RunDetails, { program }: Page): string {
   const resume = `${program} resume ${run.id}`;
   switch (status.kind) {
-    case "running":
-      if (!status.hostKnown) return "";
-      return `Watch it: ${program} status ${run.id} --watch\nStop it:  ${program} stop ${run.id}`;
+    case "running": {
+      const take = `If it does not answer, take it: ${program} take ${run.id}`;
+      if (!status.hostKnown) return take;
+      const stop = `Watch it: ${program} status ${run.id} --watch\nStop it:  ${program} stop ${run.id}`;
+      return status.silentSince === null ? stop : `${stop}\n${take}`;
+    }
     case "queued":
-      return `Stop it:  ${program} stop ${run.id}`;
+      return status.holder === null
+        ? `Its place in the queue: ${program} queue`
+        : `Stop it:  ${program} stop ${run.id}`;
     case "waiting":
       if (status.for === "budget") return `Give it more: ${resume} ${raiseBudgetFlags(budget)}`;
       return status.question === null
@@ -149,38 +156,44 @@ export function nextText({ run, status, budget, raise }: RunDetails, { program }
       return `Continue with: ${resume}`;
     case "failed":
       if (raise !== null) return `Allow more: ${resume} --${raise} N`;
-      return restartCommands(run.id, { kind: "failed", program }).join("\n");
+      return restartCommands(run.id, { kind: "failed", program, restart }).join("\n");
     case "aborted":
-      return restartCommands(run.id, { kind: "aborted", program }).join("\n");
+      return restartCommands(run.id, { kind: "aborted", program, restart }).join("\n");
     case "saved":
       return `Its checkpoints: ${program} list ${run.id}`;
     case "done":
-      return "";
+      return restart === null ? "" : `Continue from there: ${resume}@${restart} --force`;
   }
 }
 
 /**
- * How to restart a run that has ended. The last checkpoint of a failed run is in the stage in which it failed, so the user
- * chooses an earlier one.
+ * How to restart a run that has ended. The last checkpoint of a failed run is in the stage in which it failed, so an earlier one is named:
+ * the one that `restore --smart` picks, or else the user chooses.
  */
 export function restartCommands(
   run: string,
   {
     kind,
     program,
+    restart,
     flags = "",
-  }: { readonly kind: "failed" | "aborted"; readonly program: string; readonly flags?: string },
+  }: {
+    readonly kind: "failed" | "aborted";
+    readonly program: string;
+    readonly restart: number | null;
+    readonly flags?: string;
+  },
 ): readonly string[] {
-  const from = (at: string): string => `${program} resume ${run}@${at} --force${flags}`;
+  const from = (at: string | number): string => `${program} resume ${run}@${at} --force${flags}`;
   if (kind === "aborted") return [`Restart from its last checkpoint: ${from("latest")}`];
   return [
     `What happened: ${program} events ${run}`,
     `Its checkpoints: ${program} list ${run}`,
-    `Restart from checkpoint N: ${from("N")}`,
+    restart === null ? `Restart from checkpoint N: ${from("N")}` : `Try again from @${restart}: ${from(restart)}`,
   ];
 }
 
-function whyText({ status, since, run }: RunDetails, page: Page): string | null {
+function whyText({ status, since, run, continues, restored }: RunDetails, page: Page): string | null {
   switch (status.kind) {
     case "running": {
       const { holder } = status;
@@ -191,9 +204,12 @@ function whyText({ status, since, run }: RunDetails, page: Page): string | null 
       return `Held by ${holderText(holder)} since ${momentText(holder.takenAt, page)}; ${beat}.${stopped}`;
     }
     case "queued":
-      return `Held by ${holderText(status.holder)}, which waits for a slot.`;
+      return status.holder === null
+        ? "Submitted; it waits for a worker."
+        : `Held by ${holderText(status.holder)}, which waits for a slot.`;
     case "waiting": {
-      const until = status.until === null ? "" : ` Until ${momentText(status.until, page)}.`;
+      const until =
+        status.until === null ? "" : ` Until ${momentText(status.until, page)}${CONTINUES[continues ?? "none"]}.`;
       const { question } = status;
       const asks = question === null || question.question === status.reason ? "" : ` It asks: ${question.question}`;
       const options = question === null || question.options.length === 0 ? "" : ` (${question.options.join(" / ")})`;
@@ -203,7 +219,7 @@ function whyText({ status, since, run }: RunDetails, page: Page): string | null 
     case "crashed":
       if (!status.certain)
         return `Its process (pid ${status.holder.pid} on ${status.holder.host}) has sent no heartbeat since ${momentText(status.holder.heartbeatAt, page)}. This host cannot check whether it exited.`;
-      return `Its process (pid ${status.holder.pid} on ${status.holder.host}) exited without releasing its lease. What it had finished is saved.`;
+      return `Its process (pid ${status.holder.pid} on ${status.holder.host}) ended unexpectedly (kill, crash or power cut). What it had finished is saved.`;
     case "paused":
       if (!status.started) return "No stage has started. The same `run` command starts it.";
       if (status.reason !== null && status.reason !== "") return sentence(status.reason);
@@ -214,12 +230,18 @@ function whyText({ status, since, run }: RunDetails, page: Page): string | null 
     case "saved":
       return "Saved by hand: no workflow executes it.";
     case "done":
-      return `Done ${relativeTime(status.at, page.now)}.`;
+      return `Done ${relativeTime(status.at, page.now)}.${restored === null ? "" : ` Restored to @${restored} since; nothing continues it.`}`;
     case "failed":
     case "aborted":
       return status.reason === "" ? null : sentence(status.reason);
   }
 }
+
+const CONTINUES: Readonly<Record<Continuer | "none", string>> = {
+  process: ", then a process that waits for it continues it",
+  worker: ", then the worker continues it",
+  none: "; nothing continues it then",
+};
 
 function stageLine(status: RunDetails, page: Page): string | null {
   if (status.stage === null) return null;
@@ -242,6 +264,13 @@ function scoresText(status: RunDetails): string | null {
 function savedText({ run }: RunDetails, page: Page): string | null {
   if (run.latest === null) return null;
   return `${countText(run.checkpoints, "checkpoint")}, newest @${run.latest.sequence} ${relativeTime(run.latest.createdAt, page.now)}`;
+}
+
+/** null: the remote has the files. */
+export function unpushedText(unpushed: RunDetails["unpushed"]): string | null {
+  if (unpushed === null || unpushed.snapshots === 0) return null;
+  const why = unpushed.problem === null ? "" : `: ${escapeText(unpushed.problem)}`;
+  return `${countText(unpushed.snapshots, "snapshot")} not on ${escapeText(unpushed.remote)} yet${why}`;
 }
 
 function damagedText({ damaged }: RunDetails, page: Page): string | null {

@@ -1,6 +1,6 @@
 /**
  * Randomness that can be repeated. `HOLDFAST_SEED=1234 npx vitest run --project promises <file>` repeats a run exactly;
- * `HOLDFAST_FULL=1` tries everything instead of a sample.
+ * `HOLDFAST_FULL=1` tries everything instead of a sample, and with `HOLDFAST_EVERY=3` each third place.
  */
 export function suiteSeed(): number {
   const given = process.env["HOLDFAST_SEED"];
@@ -12,6 +12,12 @@ export function suiteSeed(): number {
 
 export function isFullRun(): boolean {
   return process.env["HOLDFAST_FULL"] === "1";
+}
+
+/** What a full run takes of all places: each, or with HOLDFAST_EVERY=3 each third. */
+export function everyNth<T>(items: readonly T[]): readonly T[] {
+  const step = Number(process.env["HOLDFAST_EVERY"] ?? 1);
+  return items.filter((_, at) => at % step === 0);
 }
 
 export interface Chance {

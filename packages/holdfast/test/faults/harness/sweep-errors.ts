@@ -1,6 +1,6 @@
 import { countedIn, recordFaulty } from "./record.ts";
 import type { Recording } from "./record.ts";
-import { sample } from "./seed.ts";
+import { everyNth, isFullRun, sample } from "./seed.ts";
 import type { Bad, Swept, SweepParams } from "./sweep.ts";
 import { fullRunProgress, judgeSafely, sweepPower } from "./sweep.ts";
 import type { Fault } from "./traced.ts";
@@ -32,7 +32,8 @@ export async function sweepErrors(
   },
 ): Promise<Swept> {
   const { recording, chance } = params;
-  const points = sample(chance, planErrors(recording, params.isOurs), params.cases);
+  const planned = sample(chance, planErrors(recording, params.isOurs), params.cases);
+  const points = isFullRun() ? everyNth(planned) : planned;
   const bad: Bad[] = [];
   let states = 0;
   const progress = fullRunProgress(points.length);

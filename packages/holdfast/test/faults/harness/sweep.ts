@@ -6,7 +6,7 @@ import { powerStates } from "./power-states.ts";
 import type { Recording } from "./record.ts";
 import { saidBefore } from "./record.ts";
 import type { Chance } from "./seed.ts";
-import { isFullRun, sample } from "./seed.ts";
+import { everyNth, isFullRun, sample } from "./seed.ts";
 import type { WorldFolder } from "./world.ts";
 import { digestWorld, writeWorld } from "./world.ts";
 
@@ -87,7 +87,8 @@ function choosePoints(recording: Recording, chance: Chance, count: number, all?:
   const rest = points.filter((point) => !isTurn(point));
   const share = Math.max(Math.ceil((count * 2) / 3), count - rest.length);
   const chosen = [...sample(chance, turns, share, all), ...sample(chance, rest, count - share, all)];
-  return chosen.sort((one, other) => one - other);
+  const sorted = chosen.sort((one, other) => one - other);
+  return isFullRun() && all !== false ? everyNth(sorted) : sorted;
 }
 
 /** The same choice as the tracer's numbers, for faults in real runs. */

@@ -1,0 +1,334 @@
+import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { type Finished, changedCommand } from "@holdfast/test-support/built-command";
+import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
+import { postgresMissing, sharedPostgres } from "@holdfast/test-support/postgres-server";
+import { chanceOf, sample, suiteSeed } from "../../../test/faults/harness/seed.ts";
+
+/* Workers in real processes, in two clones with two homes: what one does not finish, the other does. */
+
+const work = workSuite();
+const HANG = { when: { role: "impl" }, edits: [{ do: "write", path: "half.txt", text: "half\n" }], hang: true };
+const PRELOAD = [
+  "--no-warnings",
+  "--import",
+  pathToFileURL(join(import.meta.dirname, "../../../../test-support/src/store-processes/die-at.ts")).href,
+];
+/** A machine under load may make a living worker look dead. Then its runs move, which no case here excludes. */
+const TIMINGS = JSON.stringify({ lookMs: 50, heartbeatMs: 200, deadMs: 4000, tidyMs: 1000, reconcileMs: 300 });
+
+interface Machine {
+  readonly clone: string;
+  run(...args: readonly string[]): Promise<Finished>;
+  json(...args: readonly string[]): Promise<ReturnType<typeof JSON.parse>>;
+  /** Starts a worker, and returns when it has joined. */
+  join(...args: readonly string[]): Promise<Worker>;
+}
+
+interface Worker {
+  readonly pid: number;
+  readonly events: readonly { readonly kind: string; readonly run?: string; readonly exit?: string | null }[];
+  readonly ended: Promise<number | null>;
+  kill(signal: "SIGKILL" | "SIGTERM"): void;
+}
+
+interface Team {
+  readonly place: WorkPlace;
+  readonly store: string;
+  readonly first: Machine;
+  readonly second: Machine;
+  /** Drops everything that the queue has. */
+  lose(): void;
+}
+
+async function until(check: () => Promise<boolean> | boolean): Promise<void> {
+  while (!(await check())) await pause(50);
+}
+
+function machineIn({ holdfast }: Pick<WorkPlace, "holdfast">, clone: string, store: string): Machine {
+  const env = { HOME: `${clone}.home`, HOLDFAST_STORE: store, HOLDFAST_DISPATCH_TIMINGS: TIMINGS };
+  const run = (...args: readonly string[]) => holdfast.run(args, { cwd: clone, env });
+  return {
+    clone,
+    run,
+    async json(...args) {
+      const finished = await run("--json", ...args);
+      expect(finished, args.join(" ")).toMatchObject({ status: 0, stderr: "" });
+      return JSON.parse(finished.stdout);
+    },
+    async join(...args) {
+      const child = holdfast.start(["--json", "worker", "--join", "--here", ...args], { cwd: clone, env });
+      onTestFinished(() => void child.kill("SIGKILL"));
+      const events: Worker["events"][number][] = [];
+      let [rest, errors] = ["", ""];
+      child.stderr?.setEncoding("utf8").on("data", (text: string) => (errors += text));
+      child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+        const lines = (rest + text).split("\n");
+        rest = lines.pop() ?? "";
+        events.push(...lines.map((line) => JSON.parse(line)));
+      });
+      const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+      await until(() => {
+        expect(child.exitCode, errors).toBeNull();
+        return events.some(({ kind }) => kind === "joined");
+      });
+      return { pid: child.pid ?? 0, events, ended, kill: (signal) => void child.kill(signal) };
+    },
+  };
+}
+
+const statusOf = async (machine: Machine) => (await machine.json("status", "issue-1")).run.status;
+
+/** Until the agent of the run is in the middle of its work. */
+async function untilHalfDone(machine: Machine): Promise<void> {
+  const half = `${machine.clone}-worktrees/issue-1/half.txt`;
+  await until(() => existsSync(half));
+}
+
+async function expectDone(team: Team): Promise<void> {
+  await until(async () => (await statusOf(team.first)).kind === "done");
+  const { run } = await team.first.json("status", "issue-1");
+  expect(run.pullRequest).toMatchObject({ number: 2 });
+  expect(readdirSync(join(team.place.remote, "holdfast-forge/pulls"))).toEqual(["2.json"]);
+  const branches = await team.place.git("ls-remote", team.place.remote, "refs/heads/*");
+  expect(branches.trim().split("\n")).toHaveLength(2);
+  await until(async () => (await team.first.json("queue")).entries.length === 0);
+  for (const machine of [team.first, team.second]) {
+    await machine.json("store", "fetch");
+    expect((await machine.run("verify")).status).toBe(0);
+  }
+}
+
+describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a queue on %s", (kind) => {
+  const missing = kind === "SQLite" ? null : postgresMissing();
+  beforeEach(({ skip }) => skip(missing !== null, missing ?? ""));
+
+  async function begin(config: object = {}): Promise<Team> {
+    const place = await work.begin();
+    const postgres = kind === "SQLite" ? null : await sharedPostgres();
+    const store = postgres === null ? join(place.clone, "../store") : postgres.url();
+    await writeFile(
+      join(place.clone, "holdfast.config.yaml"),
+      JSON.stringify({ files: { remote: "origin" }, ...config }),
+    );
+    await place.git("add", ".");
+    await place.git("commit", "-qm", "config");
+    await place.git("push", "-q", "origin", "main");
+    const other = join(place.clone, "../elsewhere/shop");
+    await mkdir(join(other, ".."));
+    await place.git("clone", "-q", place.remote, other);
+    return {
+      place,
+      store,
+      first: machineIn(place, place.clone, store),
+      second: machineIn(place, other, store),
+      lose() {
+        if (postgres === null) return rmSync(join(store, "dispatch"), { recursive: true });
+        const schema = new URL(store).searchParams.get("schema") ?? "";
+        for (const suffix of ["dispatch", "dbos"]) postgres.sql(`DROP SCHEMA "${schema}_${suffix}" CASCADE`);
+      },
+    };
+  }
+
+  const submit = (agent: string): readonly string[] => ["submit", "1", "--no-review", "--agent", agent];
+
+  test("a run goes from a killed worker to another one, and has one pull request", async () => {
+    const team = await begin();
+    const { first, second, place } = team;
+    const line = submit(await place.agent([HANG]));
+    expect(await first.json(...line)).toMatchObject({
+      run: { id: "issue-1", status: { kind: "queued" } },
+      known: false,
+    });
+    expect(await second.json(...line)).toMatchObject({ run: { id: "issue-1" }, known: true });
+    expect((await first.json("queue")).entries).toMatchObject([{ run: "issue-1", why: "no worker has joined" }]);
+    const killed = await second.join();
+    expect((await first.json("workers")).workers).toMatchObject([{ slots: 4, draining: false }]);
+    await untilHalfDone(second);
+    const { holder } = await statusOf(second);
+    // The machine is gone: the worker and its run.
+    killed.kill("SIGKILL");
+    process.kill(holder.pid, "SIGKILL");
+    await killed.ended;
+    await place.agent([GOOD]);
+    await first.join();
+    await expectDone(team);
+  });
+
+  test("a worker that leaves hands its run over; an answer from the other clone continues it", async () => {
+    const team = await begin({ approve: ["push"] });
+    const { first, second, place } = team;
+    await first.json(...submit(await place.agent([HANG])));
+    const leaving = await second.join();
+    await untilHalfDone(second);
+    await place.agent([GOOD]);
+    const staying = await first.join("--slots", "1");
+    leaving.kill("SIGTERM");
+    expect(await leaving.ended).toBe(143);
+    expect(leaving.events.at(-1)).toMatchObject({ kind: "left" });
+    expect(leaving.events).toContainEqual(expect.objectContaining({ kind: "ended", exit: "terminated" }));
+    await until(async () => (await statusOf(first)).for === "you");
+    await until(async () => (await first.json("queue")).entries[0]?.wakeAt === null);
+    expect(await second.run("approve", "1", "approve")).toMatchObject({
+      status: 0,
+      stderr: expect.stringContaining("A worker continues it."),
+    });
+    await expectDone(team);
+    staying.kill("SIGTERM");
+    expect(await staying.ended).toBe(143);
+  });
+
+  test("a run waits for a worker with its labels, outlives the loss of the queue, and stops for its user alone", async () => {
+    const team = await begin();
+    const { first, second, place } = team;
+    await first.json(...submit(await place.agent([HANG])), "--needs", "gpu", "--priority", "high");
+    const old = await first.join();
+    await until(async () => (await first.json("queue")).entries[0]?.why === "no worker has gpu");
+    old.kill("SIGTERM");
+    expect(await old.ended).toBe(143);
+    expect(old.events.filter(({ kind: what }) => what === "start")).toEqual([]);
+    team.lose();
+    await second.join("--label", "gpu");
+    await untilHalfDone(second);
+    expect(await second.run("stop", "1")).toMatchObject({ status: 0 });
+    await until(async () => (await first.json("queue")).entries.length === 0);
+    expect(await statusOf(first)).toMatchObject({ kind: "paused", reason: null });
+    await place.agent([GOOD]);
+    expect(await first.json("submit", "1")).toMatchObject({ known: false });
+    await expectDone(team);
+  });
+
+  test("submit reports that the remote refuses the files, and queue the attempts that fail without them", async () => {
+    const { first, second, place } = await begin();
+    const hook = join(place.remote, "hooks/pre-receive");
+    await mkdir(join(hook, ".."), { recursive: true });
+    await writeFile(hook, "#!/bin/sh\nif grep -q refs/holdfast/; then exit 1; fi\n", { mode: 0o755 });
+    const submitted = await first.run(...submit(await place.agent([GOOD])));
+    expect(submitted).toMatchObject({ status: 0, stdout: expect.stringContaining("Queued: issue-1") });
+    const { unpushed } = (await first.json("status", "issue-1")).run;
+    expect(unpushed).toMatchObject({ snapshots: 1, problem: expect.stringContaining("pre-receive hook declined") });
+    const shown = submitted.stderr.replaceAll(/\s+/g, " ");
+    expect(shown).toContain(`1 snapshot not on origin yet: ${unpushed.problem.replaceAll(/\s+/g, " ")}`);
+    expect(shown).toContain("store push issue-1");
+    expect(await first.json("submit", "1")).toMatchObject({ known: true, unpushed });
+    const away = await second.join("--slots", "1");
+    // Each repetition comes later than the one before: in the end the queue is read between two of them.
+    await until(async () => {
+      const [entry] = (await first.json("queue")).entries;
+      return (
+        entry.state === "waiting" && /^\d attempts? failed/.test(entry.why) && entry.failures > 0 && entry.wakeAt > 0
+      );
+    });
+    await until(async () => /\d\s+attempt/.test((await first.run("queue")).stdout));
+    away.kill("SIGTERM");
+    expect(await away.ended).toBe(143);
+    await rm(hook);
+    expect((await first.run("store", "push", "issue-1")).status).toBe(0);
+    const again = await first.run("submit", "1");
+    expect(again).toMatchObject({ status: 0, stderr: expect.not.stringContaining("not on origin") });
+  });
+
+  test("in a rolling upgrade, old and new workers side by side each execute the runs of their definition", async () => {
+    const team = await begin();
+    const { first: old, place } = team;
+    const newer = await changedCommand(place.holdfast, {
+      from: "name:`impl`,version:1",
+      to: "name:`impl`,version:2",
+      files: 2,
+    });
+    onTestFinished(() => newer.remove());
+    const upgraded = machineIn({ holdfast: newer }, team.second.clone, team.store);
+    await old.json(...submit(await place.agent([HANG])));
+    const killed = await old.join("--slots", "1");
+    await untilHalfDone(old);
+    const { holder } = await statusOf(old);
+    killed.kill("SIGKILL");
+    process.kill(holder.pid, "SIGKILL");
+    await killed.ended;
+    await place.agent([GOOD]);
+    const next = await upgraded.join();
+    // The new worker executes what the new command submits, and leaves the other run to the old definition.
+    const { run } = await upgraded.json(
+      "submit",
+      "--task",
+      "Next",
+      "--no-review",
+      "--agent",
+      await place.agent([GOOD]),
+    );
+    await until(async () => (await upgraded.json("status", run.id)).run.status.kind === "done");
+    await until(async () =>
+      ((await old.json("queue")).entries[0]?.why ?? "").endsWith("no worker has workflow:impl@1"),
+    );
+    const last = await old.join();
+    await until(async () => (await statusOf(old)).kind === "done");
+    const started = (worker: Worker): readonly (string | undefined)[] =>
+      worker.events.filter(({ kind: what }) => what === "start").map((event) => event.run);
+    expect([started(next), started(last)]).toEqual([[run.id], ["issue-1"]]);
+    await until(async () => (await old.json("queue")).entries.length === 0);
+    for (const machine of [old, upgraded]) {
+      await machine.json("store", "fetch");
+      expect((await machine.run("verify")).status).toBe(0);
+    }
+  });
+
+  test("a machine that comes back sends the files without which no other one can continue its run", async () => {
+    const team = await begin();
+    const { first, second, place } = team;
+    await first.json(...submit(await place.agent([HANG])), "--needs", "second");
+    const old = await first.join("--label", "second");
+    await untilHalfDone(first);
+    const away = `${place.remote}.away`;
+    await rename(place.remote, away);
+    expect((await first.run("checkpoint", "issue-1")).status).toBe(0);
+    const { holder } = await statusOf(first);
+    old.kill("SIGKILL");
+    process.kill(holder.pid, "SIGKILL");
+    await old.ended;
+    await rename(away, place.remote);
+    await place.agent([GOOD]);
+    // It may not continue the run itself.
+    await first.join();
+    await until(async () => (await first.json("status", "issue-1")).run.unpushed?.snapshots === 0);
+    await second.join("--label", "second");
+    await expectDone(team);
+  });
+});
+
+test("after a kill -9 of submit at any step, the same command queues one run", async () => {
+  const place = await work.begin();
+  const counter = join(place.clone, "../count");
+  const agent = await place.agent([GOOD]);
+  const submit = async (task: string, dieAt: number): Promise<NodeJS.Signals | number | null> => {
+    const words = ["submit", "--workflow", "ralph", "--until", "true", "--task", task, "--agent", agent];
+    const env = { DIE_AT: String(dieAt), COUNTER: counter, DIE_WITH: "sockets" };
+    const child = place.holdfast.start(words, { cwd: place.clone, env, node: PRELOAD });
+    child.stdout?.resume();
+    child.stderr?.resume();
+    return await new Promise((resolve) => child.on("close", (status, signal) => resolve(signal ?? status)));
+  };
+  expect(await submit("whole", 0)).toBe(0);
+  const calls = Number(readFileSync(counter, "utf8"));
+  const seed = suiteSeed();
+  const points = Array.from({ length: calls }, (_, i) => i + 1);
+  const killed = sample(chanceOf(seed, "submit"), points, 6);
+  for (const dieAt of killed) {
+    const where = `HOLDFAST_SEED=${seed}, operation ${dieAt} of ${calls}`;
+    // The number of operations differs slightly, so one of the last may not happen.
+    expect(["SIGKILL", 0], where).toContain(await submit(`task ${dieAt}`, dieAt));
+    expect(await submit(`task ${dieAt}`, 0), where).toBe(0);
+  }
+  const { entries } = await place.json("queue");
+  const { runs } = await place.json("status");
+  expect(runs.map(({ status }: { readonly status: object }) => status)).toEqual(
+    runs.map(() => ({ kind: "queued", holder: null, position: null })),
+  );
+  const ids = (list: readonly Record<string, string>[], key: string) => list.map((one) => one[key]).toSorted();
+  expect(ids(entries, "run")).toEqual(ids(runs, "id"));
+  expect(runs).toHaveLength(killed.length + 1);
+  expect((await place.run("verify")).status).toBe(0);
+});

@@ -1,0 +1,391 @@
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { crc32 } from "node:zlib";
+import type {
+  Claims,
+  Driver,
+  LostAnswer,
+  ReadTransaction,
+  Row,
+  SqlValue,
+  WriteTransaction,
+} from "@holdfast/core/store-sql/driver";
+import type { HighWaterMark } from "@holdfast/core/store-sql/high-water";
+import pg from "pg";
+import { InDoubt, isConflict, isLost, losesTrust, postgresError } from "./errors.ts";
+import { createNotices } from "./notices.ts";
+import type { Target } from "./target.ts";
+
+/*
+ * The driver over pg. Statements are pipelined: `run` sends without waiting. The first save of a run takes two round trips: one locks and reads,
+ * one writes and commits. While the handle holds the run's lease, the next ones take one (`checkHead`).
+ *
+ * Transactions are READ COMMITTED. What keeps them apart are locks, always in this order: the advisory locks of a transaction, the rows of its runs
+ * by id, the rows of chunks by digest. Every table with a run's number is written under the lock of the run's row.
+ */
+
+/** A session that holds locks and sends nothing for this long belongs to a frozen or unreachable process. The server ends it. */
+const IDLE_MS = 30_000;
+/** Longer than IDLE_MS: a frozen process must not fail the others. */
+const LOCK_WAIT_MS = 45_000;
+/** A statement of a write transaction without an answer for this long is lost. */
+const ANSWER_MS = 60_000;
+export const MOST_CONNECTIONS = 6;
+const MOST_CONFLICTS = 20;
+
+export interface PostgresDriver extends Driver {
+  /** One transaction outside of the store's own, for the set-up of the tables. */
+  inTransaction<T>(begin: string, work: (tx: WriteTransaction) => Promise<T>): Promise<T>;
+}
+
+export interface ServerFacts {
+  readonly version: string;
+  readonly durability: string;
+  /** A standby, or a session that may only read. */
+  readonly readOnly: boolean;
+}
+
+export async function connectDriver(params: {
+  readonly target: Target;
+  readonly highWater: () => HighWaterMark | null;
+  /** The caller has a clock of its own, as tests do. */
+  readonly ownClock: boolean;
+  /** How long work waits for a server that is gone or restarts, once it has answered. */
+  readonly patienceMs: number;
+}): Promise<PostgresDriver & { readonly facts: ServerFacts }> {
+  const { target, patienceMs } = params;
+  const { location, schema } = target;
+  const options = {
+    ...target.client,
+    types: TYPES,
+    max: MOST_CONNECTIONS,
+    idleTimeoutMillis: 10_000,
+    allowExitOnIdle: true,
+    // A connection without these settings is not used.
+    onConnect: async (client: pg.ClientBase) => void (await client.query(sessionSettings(schema))),
+    // An option of the client, which the declarations of the pool do not know.
+    pipeline: true,
+  };
+  const pool = new pg.Pool(options);
+  // A lost connection fails the statements that wait for it. Without these listeners it would end the process as well.
+  pool.on("error", () => {});
+  pool.on("connect", (client) => void client.on("error", () => {}));
+  const facts = await readFacts(pool);
+  /** Transactions of this handle exclude each other, also one that the server still executes after its connection was lost. */
+  const ownLock = randomBytes(8).readBigInt64BE().toString();
+  const notices = createNotices({ target, own: ownLock, send: (sql) => pool.query(sql) });
+
+  async function connected<T>(answerMs: number, work: (session: Session) => Promise<T>): Promise<T> {
+    const client = await pool.connect();
+    const session = sessionOn(client, answerMs);
+    try {
+      return await work(session);
+    } catch (error) {
+      // What the caller refused; without a transaction it is a warning of the server.
+      session.run("ROLLBACK");
+      throw error;
+    } finally {
+      // After an error of the server the connection is not used again: statements may still be under way.
+      client.release(session.hasFailed());
+    }
+  }
+
+  /** Repeats what has changed nothing, after conflicts and while the server is gone. */
+  async function patiently<T>(work: () => Promise<T>): Promise<T> {
+    const until = process.uptime() * 1000 + patienceMs;
+    for (let conflicts = 0, losses = 0; ;) {
+      try {
+        return await work();
+      } catch (error) {
+        if (isConflict(error) && conflicts < MOST_CONFLICTS) conflicts += 1;
+        else if (isLost(error) && process.uptime() * 1000 < until) losses += 1;
+        else throw error;
+      }
+      await delay(Math.random() * Math.min(1000, 10 * 2 ** Math.min(conflicts + losses, 7)));
+    }
+  }
+
+  async function write<T>(
+    claims: Claims,
+    work: (tx: WriteTransaction, undisturbed: boolean) => Promise<T>,
+    examine: (tx: ReadTransaction) => Promise<LostAnswer>,
+  ): Promise<T> {
+    /** What a transaction would have answered whose commit is in doubt. */
+    let doubt: { readonly result: T } | undefined;
+    try {
+      const result = await patiently(() =>
+        connected(ANSWER_MS, async (session) => {
+          session.run(`BEGIN ISOLATION LEVEL READ COMMITTED; ${locksFor(claims, schema, ownLock)}`);
+          if (doubt !== undefined) {
+            const answer = await session.checked(examine);
+            if (answer === "unknown") throw new InDoubt();
+            const { result: earlier } = doubt;
+            doubt = undefined;
+            if (answer === "committed") {
+              await session.end("ROLLBACK");
+              return earlier;
+            }
+          }
+          const result = await session.checked((tx) => work(tx, false));
+          doubt = { result };
+          try {
+            await session.end("COMMIT");
+          } catch (error) {
+            if (!isLost(error)) doubt = undefined;
+            throw error;
+          }
+          doubt = undefined;
+          return result;
+        }),
+      );
+      notices.committed();
+      return result;
+    } catch (error) {
+      // Whatever kept the question from being answered: "nothing was written" would be a guess.
+      throw doubt === undefined ? error : new InDoubt(error);
+    }
+  }
+
+  async function inTransaction<T>(begin: string, work: (tx: WriteTransaction) => Promise<T>): Promise<T> {
+    return connected(0, async (session) => {
+      session.run(begin);
+      const result = await session.checked(work);
+      await session.end("COMMIT");
+      return result;
+    });
+  }
+
+  return {
+    facts,
+    engine: `PostgreSQL ${facts.version}`,
+    durability: facts.durability,
+    location,
+    forUpdate: " FOR UPDATE",
+    checkHead: CHECK_HEAD,
+    shared: true,
+    ordersCommits: false,
+    clock: params.ownClock ? null : "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
+    get highWater() {
+      return params.highWater();
+    },
+    inTransaction,
+    write,
+    // A server that is gone without a word is noticed here: the system would wait for a quarter of an hour.
+    read: (work) => patiently(() => connected(patienceMs, (session) => readSnapshot(session, work))),
+    version: () => null,
+    changes: notices.version,
+    signalled: notices.signalled,
+    onChange: notices.onChange,
+    generation: () => 0,
+    async inspect() {
+      const { durability } = await readFacts(pool);
+      return /fsync=off|full_page_writes=off/.test(durability)
+        ? [`A power cut can damage the database: the server has ${durability}`]
+        : [];
+    },
+    async bytes() {
+      const { rows } = await pool.query<{ bytes: number }>(
+        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')",
+        [schema],
+      );
+      return rows[0]?.bytes ?? 0;
+    },
+    // Autovacuum makes the space of deleted rows usable again.
+    compact: () => Promise.resolve(),
+    makeRoom: () => 0,
+    toError: (error) => postgresError(error, location),
+    losesTrust,
+    blamesOne: (error) => !(error instanceof InDoubt) && !isLost(error) && !isConflict(error),
+    async close() {
+      // Idle connections do not keep the process alive, and it must not end before they are closed.
+      const alive = setInterval(() => {}, 1000);
+      try {
+        await notices.close();
+        await pool.end();
+      } finally {
+        clearInterval(alive);
+      }
+    },
+  };
+}
+
+/** The answer to COMMIT says nothing about what was read, so nothing waits for it. The connection answers what is asked next after it. */
+async function readSnapshot<T>(session: Session, work: (tx: ReadTransaction) => Promise<T>): Promise<T> {
+  session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+  const result = await session.checked(work);
+  session.run("COMMIT");
+  return result;
+}
+
+/** Unqualified names mean this schema alone, and a setting of the role cannot make commits less durable. */
+function sessionSettings(schema: string): string {
+  return [
+    `SET search_path TO "${schema}"`,
+    "SET bytea_output TO hex",
+    `SET idle_in_transaction_session_timeout TO ${IDLE_MS}`,
+    `SET lock_timeout TO ${LOCK_WAIT_MS}`,
+    "SET statement_timeout TO 0",
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
+  ].join("; ");
+}
+
+async function readFacts(pool: pg.Pool): Promise<ServerFacts> {
+  const { rows } = await pool.query<Record<string, string>>(
+    "SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync, current_setting('full_page_writes') AS pages, current_setting('synchronous_commit') AS synchronous, current_setting('transaction_read_only') AS reading",
+  );
+  const { version = "", fsync = "", pages = "", synchronous = "", reading = "" } = rows[0] ?? {};
+  return {
+    version: version.split(" ")[0] ?? version,
+    durability: `fsync=${fsync}, full_page_writes=${pages}, synchronous_commit=${synchronous}`,
+    readOnly: reading === "on",
+  };
+}
+
+/**
+ * Locks a run's row. 1 / 0 fails the transaction when the row, or the number of sweeps, is not what the store wrote last: all that follows is
+ * sent in the same packet, and the server refuses it.
+ */
+const CHECK_HEAD =
+  "SELECT 1 / count(*) FROM (SELECT run FROM runs WHERE run = ? AND head = ? AND coalesce((SELECT value FROM meta WHERE key = 'store/sweeps'), '0') = ? FOR UPDATE) AS unchanged";
+
+/** A sweep begins when no other write transaction is under way, so each of them knows the number of sweeps. Slots are decided one after the other. */
+function locksFor(claims: Claims, schema: string, own: string): string {
+  const sweep = claims.sweep === "begin" ? "pg_advisory_xact_lock" : "pg_advisory_xact_lock_shared";
+  const slots = claims.slots ? `, pg_advisory_xact_lock(${LOCKS}, ${lockKey(schema, "slots")})` : "";
+  return `SELECT pg_advisory_xact_lock(${own}), ${sweep}(${LOCKS}, ${lockKey(schema, "sweep")})${slots}`;
+}
+
+/** Distinguishes our advisory locks from those of other programs in the same database. */
+const LOCKS = 0x486f6c64;
+
+function lockKey(schema: string, purpose: string): number {
+  return crc32(`${schema} ${purpose}`) | 0;
+}
+
+/** Held while the tables of a schema are created. */
+export function schemaLock(schema: string): string {
+  return `SELECT pg_advisory_xact_lock(${LOCKS}, ${lockKey(schema, "tables")})`;
+}
+
+/**
+ * The same lock, held by the session, as the column `locked`. A session that waits for a lock would block an index that is created concurrently, so
+ * the caller asks again.
+ */
+export function trySchemaLock(schema: string): string {
+  return `SELECT pg_try_advisory_lock(${LOCKS}, ${lockKey(schema, "tables")}) AS locked`;
+}
+
+interface Session {
+  run(sql: string): void;
+  /** Throws the first error of all statements so far: after it the server refuses the others with a less helpful one. */
+  checked<T>(work: (tx: WriteTransaction) => Promise<T>): Promise<T>;
+  /** COMMIT of a transaction that has failed is answered with ROLLBACK and without an error. */
+  end(command: "COMMIT" | "ROLLBACK"): Promise<void>;
+  hasFailed(): boolean;
+}
+
+function sessionOn(client: pg.PoolClient, answerMs: number): Session {
+  let failure: { readonly error: unknown } | undefined;
+  const limit = answerMs === 0 ? {} : { query_timeout: answerMs };
+  const sendTogether = togetherOn(client);
+  function send(sql: string, params: readonly SqlValue[], options: object): Promise<pg.QueryResult<Row>> {
+    sendTogether();
+    return client
+      .query<Row>({ ...statement(sql), values: params.map(toParameter), ...options })
+      .catch((error: unknown) => {
+        failure ??= { error };
+        throw error;
+      });
+  }
+  const tx: WriteTransaction = {
+    all: async (sql, params = []) => (await send(sql, params, limit)).rows,
+    run: (sql, params = []) => void send(sql, params, {}).catch(() => {}),
+  };
+  return {
+    run: tx.run,
+    hasFailed: () => failure !== undefined,
+    async checked(work) {
+      let result;
+      try {
+        result = await work(tx);
+      } catch (error) {
+        throw failure === undefined ? error : failure.error;
+      }
+      if (failure !== undefined) throw failure.error;
+      return result;
+    },
+    async end(command) {
+      let answer: string;
+      try {
+        ({ command: answer } = await send(command, [], limit));
+      } catch (error) {
+        throw failure === undefined ? error : failure.error;
+      }
+      if (failure !== undefined) throw failure.error;
+      if (answer !== command) throw new Error(`${command} was answered with ${answer}`);
+    },
+  };
+}
+
+/** What is sent in one turn leaves in one packet, so that neither side handles each statement of a transaction by itself. */
+function togetherOn(client: pg.PoolClient): () => void {
+  const { stream } = client.connection;
+  let waits = false;
+  return () => {
+    if (waits) return;
+    waits = true;
+    stream.cork();
+    process.nextTick(() => {
+      waits = false;
+      stream.uncork();
+    });
+  };
+}
+
+interface Statement {
+  readonly text: string;
+  readonly name?: string;
+}
+
+/** Statements of the store, prepared once on each connection. */
+const statements = new Map<string, Statement>();
+
+function statement(sql: string): Statement {
+  const known = statements.get(sql);
+  if (known !== undefined) return known;
+  let parameters = 0;
+  const text = sql.replaceAll("?", () => `$${(parameters += 1)}`);
+  // Others are sent once, or have no plan.
+  const isPrepared = /^(?:SELECT|INSERT|UPDATE|DELETE)\b/.test(sql) && parameters > 0;
+  const made = isPrepared ? { text, name: `holdfast_${statements.size}` } : { text };
+  statements.set(sql, made);
+  return made;
+}
+
+/*
+ * TEXT of PostgreSQL cannot hold the character NUL. It is written as U+0001 U+0002, and U+0001 as U+0001 U+0001. JSON has neither, since it escapes
+ * control characters.
+ */
+const ESCAPE = "\u0001";
+
+function toParameter(value: SqlValue): SqlValue {
+  if (typeof value !== "string" || !(value.includes("\0") || value.includes(ESCAPE))) return value;
+  return value.replaceAll(ESCAPE, ESCAPE + ESCAPE).replaceAll("\0", `${ESCAPE}\u0002`);
+}
+
+function fromText(value: string): string {
+  if (!value.includes(ESCAPE)) return value;
+  // oxlint-disable-next-line no-control-regex
+  return value.replaceAll(/\u0001([\u0001\u0002])/g, (_, next: string) => (next === ESCAPE ? ESCAPE : "\0"));
+}
+
+const NUMBERS: ReadonlySet<number> = new Set([20, 21, 23, 26, 1700]);
+const BYTEA = 17;
+
+const TYPES: pg.CustomTypesConfig = {
+  getTypeParser(oid: number) {
+    if (NUMBERS.has(oid)) return Number;
+    if (oid === BYTEA) return (value: string) => Buffer.from(value.slice(2), "hex");
+    return fromText;
+  },
+};

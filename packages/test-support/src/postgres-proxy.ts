@@ -1,0 +1,98 @@
+// Stands between a client and a PostgreSQL server, and cuts the connection at a chosen statement.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { type Socket, connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface Cut {
+  /** Counted from 1 over all connections since `cut` was called; or the next COMMIT. */
+  readonly statement: number | "COMMIT";
+  /** "before": the server does not get the statement. "after": it does, and the client gets no answer. */
+  readonly when: "before" | "after";
+  /** Refuse every later connection, as if the client's machine were gone. */
+  readonly stay: boolean;
+  /** Cut the other connections too. */
+  readonly all?: boolean;
+  /** The connection stays, and nothing comes back: as if the server's machine were gone. */
+  readonly silent?: boolean;
+}
+
+export interface PostgresProxy {
+  url(of: string): string;
+  cut(cut: Cut): void;
+  /** How many statements the client has sent since `cut`. */
+  sent(): number;
+}
+
+const SOCKET = ".s.PGSQL.5432";
+
+export async function startProxy(server: string, later: (stop: () => void) => void): Promise<PostgresProxy> {
+  const target = join(decodeURIComponent(/@([^/]+)\//.exec(server)?.[1] ?? ""), SOCKET);
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-proxy-"));
+  const sockets = new Set<Socket>();
+  const clients = new Set<Socket>();
+  let plan: Cut | null = null;
+  let count = 0;
+  let isDown = false;
+
+  const proxy = createServer((client) => {
+    if (isDown) return void client.destroy();
+    const backend = connect(target);
+    clients.add(client);
+    client.on("close", () => clients.delete(client));
+    for (const socket of [client, backend]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        sockets.delete(socket);
+        client.destroy();
+        backend.end();
+      });
+    }
+    backend.on("data", (bytes) => void client.write(bytes));
+    let pending = Buffer.alloc(0);
+    let isStarted = false;
+    client.on("data", (bytes) => {
+      pending = Buffer.concat([pending, bytes]);
+      for (;;) {
+        // The first message has no type.
+        const head = isStarted ? 1 : 0;
+        const length = pending.length < head + 4 ? Infinity : head + pending.readInt32BE(head);
+        if (pending.length < length) return;
+        const message = pending.subarray(0, length);
+        pending = pending.subarray(length);
+        // A statement ends with Sync, or is one simple Query.
+        const isStatement = isStarted && (message[0] === 0x53 || message[0] === 0x51);
+        isStarted = true;
+        if (isStatement) count += 1;
+        const isNamed = message.includes("COMMIT\0") && plan?.statement === "COMMIT";
+        const isCut = isStatement && (isNamed || plan?.statement === count);
+        if (!isCut || plan?.when === "after") backend.write(message);
+        if (!isCut) continue;
+        isDown = plan?.stay === true;
+        backend.removeAllListeners("data");
+        backend.resume();
+        const cut = plan?.all === true ? clients : [client];
+        if (plan?.silent !== true) for (const one of cut) one.destroy();
+        plan = null;
+        return;
+      }
+    });
+  });
+  await new Promise<void>((resolve) => proxy.listen(join(directory, SOCKET), resolve));
+  later(() => {
+    proxy.close();
+    for (const socket of sockets) socket.destroy();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  return {
+    url: (of) => of.replace(/@[^/]+\//, `@${encodeURIComponent(directory)}/`),
+    cut(next) {
+      plan = next;
+      count = 0;
+      isDown = false;
+    },
+    sent: () => count,
+  };
+}
