@@ -66,7 +66,7 @@ try {
   };
   await page.waitForSelector("main h1");
   await draw("needs-you", "/inbox", { height: 600 });
-  await draw("run", "/r/greeter/issue-1", { height: 760 });
+  await draw("run", "/r/greeter/issue-1", { height: 800 });
   await draw("restore", "/r/greeter/issue-1/@3", { height: 640, key: "r" });
   await draw("phone", "/r/greeter/issue-1", { width: 390, height: 760 });
 } finally {

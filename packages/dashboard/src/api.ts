@@ -6,9 +6,6 @@ import type { RunSummary } from "@holdfast/core/run";
 import type { RunStatus } from "@holdfast/core/status";
 
 /** `POST /api/session` with the one-time code of the address that `holdfast ui` opens. Every other request has `Authorization: Bearer TOKEN`. */
-export interface SessionRequest {
-  readonly code: string;
-}
 export interface Session {
   readonly token: string;
 }
@@ -25,8 +22,6 @@ export interface Failure {
  */
 export interface Boot {
   readonly version: string;
-  /** Changes with every start of the server. */
-  readonly instance: string;
   readonly readOnly: boolean;
   readonly repositories: readonly Repository[];
   readonly asOf: string;
@@ -38,6 +33,8 @@ export interface Repository {
   readonly name: string;
   /** Shown to the user, who may have two clones. Never sent back. */
   readonly path: string;
+  /** How a command for this repository begins, in any directory: `holdfast --cwd /home/me/shop`. */
+  readonly program: string;
   /** Why its runs cannot be read; null: they can. */
   readonly problem: Problem | null;
 }
@@ -92,6 +89,14 @@ export interface RunRow {
   readonly pullRequest: Link | null;
   readonly issue: Link | null;
   readonly crashes: number;
+  /** The last line that its agent or its process has written, while it runs. */
+  readonly said: string | null;
+  /** What its own calls cost. A fork's budget has what came before it too. */
+  readonly ownMicroUsd: number;
+  /** The checkpoint to which an ended run was restored since; null: it is at its end. */
+  readonly restored: number | null;
+  /** Who continues it if it waits; null: only the user does. */
+  readonly continues: "process" | "worker" | null;
   readonly updatedAt: string;
   /** Sequences of the newest checkpoints that cannot be read. */
   readonly damaged: readonly number[];
@@ -108,6 +113,10 @@ export interface Budget {
   readonly spent: Amounts;
   readonly reserved: Amounts;
   readonly limit: Amounts;
+  /** Calls whose cost or tokens are not known, and not in `spent`. */
+  readonly unknown: { readonly microUsd: number; readonly tokens: number };
+  /** While a process works, its time counts on since then; null: it stands still. */
+  readonly countsSince: string | null;
 }
 export interface Amounts {
   readonly microUsd: number | null;
@@ -125,7 +134,7 @@ export interface RunsPage {
   readonly problems: readonly { readonly repository: string; readonly problem: Problem }[];
 }
 
-/** `GET /api/inbox`: what waits for the user, oldest first. */
+/** `GET /api/inbox`: what waits for the user: questions first, then what stopped, the oldest first. */
 export interface Inbox {
   readonly asOf: string;
   readonly items: readonly InboxItem[];
@@ -134,11 +143,22 @@ export interface Inbox {
 }
 export interface InboxItem {
   readonly row: RunRow;
-  readonly kind: "question" | "findings" | "unknown_effect" | "budget" | "failed" | "crashed" | "damaged";
+  readonly kind:
+    | "question"
+    | "findings"
+    | "unknown_effect"
+    | "budget"
+    | "failed"
+    | "crashed"
+    | "damaged"
+    | "due"
+    | "orphan";
   readonly title: string;
   /** Text for the decision: a diff of the issue's text, the end of a failed check's output. */
   readonly evidence: readonly Evidence[];
   readonly options: readonly InboxOption[];
+  /** Runs whose comparison helps to decide; empty: there are none. */
+  readonly compare: readonly string[];
 }
 export interface Evidence {
   readonly title: string;
@@ -163,13 +183,71 @@ export interface RunPage {
   /** The last restore, cherry-pick or tag if it can still be undone. */
   readonly undo: { readonly text: string; readonly action: Action } | null;
   readonly actions: readonly AllowedAction[];
-  readonly graph: Json | null;
-  /** Votes, messages and conflicts of a team; findings of the last resume. */
+  readonly graph: TaskGraph | null;
+  /** null: no team works on it, or nothing was said yet. */
+  readonly team: Team | null;
+  /** What the engine noted: an adopted call, a retry, unexpected changes. */
   readonly notes: readonly { readonly at: string; readonly text: string }[];
   readonly issueText: { readonly before: string; readonly now: string | null } | null;
   readonly command: string;
 }
+/** The parts of the graph of `holdfast status --json` that the page shows. */
+export interface TaskGraph {
+  /** Ids of nodes that can run at the same time. */
+  readonly batches: readonly (readonly string[])[];
+  readonly nodes: readonly {
+    readonly id: string;
+    readonly action: string;
+    readonly state: "complete" | "running" | "interrupted" | "failed" | "unknown" | "skipped" | "queued" | "pending";
+    readonly critical: boolean;
+    readonly waitsFor: readonly string[];
+    /** Why it failed or was skipped. */
+    readonly reason: string | null;
+  }[];
+}
+/** What the agents of a team wrote to each other, and where they disagreed. The newest of each, oldest first. */
+export interface Team {
+  readonly conflicts: readonly TeamConflict[];
+  readonly messages: readonly TeamMessage[];
+}
+export interface TeamMessage {
+  readonly at: string;
+  readonly from: string;
+  /** An agent, `user`, or `*` for all agents. */
+  readonly to: string;
+  readonly kind: string;
+  readonly status: "pending" | "awaiting" | "delivered" | "answered" | "withdrawn";
+  readonly text: string;
+}
+export interface TeamConflict {
+  readonly id: string;
+  readonly topic: string;
+  readonly at: string;
+  readonly choices: readonly string[];
+  /** Each round has at most one vote of an agent. */
+  readonly votes: readonly {
+    readonly round: number;
+    readonly agent: string;
+    readonly choice: string;
+    readonly why: string;
+    /** From 0 to 100. */
+    readonly confidence: number;
+    readonly veto: string | null;
+  }[];
+  /** The question that it waits for; null: it asks nothing. */
+  readonly asks: string | null;
+  /** null: it is not settled. */
+  readonly outcome: {
+    readonly how: "agreement" | "compromise" | "vote" | "veto" | "you";
+    readonly choice: string;
+    readonly why: string;
+    /** Agents that still prefer another choice, each with it. */
+    readonly against: readonly string[];
+  } | null;
+}
 export interface ReasonCard {
+  /** What it explains: why the run stopped, why it waits, or where it runs. */
+  readonly title: string;
   readonly cause: string;
   readonly why: string | null;
   /** The last lines of the failing check. */
@@ -249,6 +327,8 @@ export interface CheckpointsPage {
 export interface CheckpointPage {
   readonly run: string;
   readonly checkpoint: CheckpointSummary;
+  /** When it was taken, in words: `between stages`. */
+  readonly saved: string;
   /** Whether its digests and git objects were checked just now, and what is wrong. */
   readonly integrity: { readonly whole: boolean; readonly problems: readonly string[] };
   readonly files: {
@@ -290,7 +370,8 @@ export interface TextRange {
 export interface LogRow {
   readonly number: number;
   readonly step: string;
-  readonly stageAttempt: number;
+  /** `impl #2`; null: the output belongs to no stage. */
+  readonly stage: string | null;
   readonly bytes: number;
   readonly modifiedAt: string;
 }
@@ -302,6 +383,8 @@ export interface Changes {
   /** null: one side has no files. */
   readonly files: readonly ChangedFile[] | null;
   readonly values: readonly JsonChange[];
+  /** More values differ than these. */
+  readonly moreValues: boolean;
   readonly conversation: { readonly messages: number; readonly text: string } | null;
   readonly effects: readonly EffectRow[];
   readonly notCompared: readonly string[];
@@ -327,6 +410,8 @@ export interface ComparePage {
   readonly rows: readonly RunRow[];
   readonly comparison: Comparison;
   readonly choose: readonly AllowedAction[];
+  /** The keys of the runs that were chosen. */
+  readonly chosen: readonly string[];
   readonly command: string;
 }
 /** The parts of the comparison that the page shows. */
@@ -340,7 +425,12 @@ export interface Comparison {
     readonly diverged: {
       readonly common: { readonly run: string; readonly sequence: number } | null;
       readonly beginning: "checkpoint" | "alike" | "none";
-      readonly first: { readonly shared: number; readonly kind: "step" | "result" | "length" } | null;
+      readonly first: {
+        readonly shared: number;
+        readonly kind: "step" | "result" | "length";
+        readonly a: { readonly name: string } | null;
+        readonly b: { readonly name: string } | null;
+      } | null;
     };
   }[];
   /** The best runs of a dimension, by their `id`. */
@@ -362,6 +452,8 @@ export interface ComparedRun {
   readonly ownSpent: { readonly microUsd: number | null; readonly tokens: number | null } | null;
   readonly time: { readonly work: number; readonly wall: number };
   readonly effects: readonly object[];
+  /** What `code` is compared with: a checkpoint or a commit. */
+  readonly base: { readonly name: string } | null;
   readonly code: CodeSize | null;
 }
 export interface CodeSize {
@@ -382,7 +474,13 @@ export type Action =
       readonly resume: boolean;
     }
   | { readonly kind: "pause" | "abort" | "checkpoint" | "remove"; readonly run: string }
-  | { readonly kind: "resume"; readonly run: string; readonly accept: readonly string[] }
+  /** `from`: the checkpoint that a run which has ended continues from; null: the run has not ended. */
+  | {
+      readonly kind: "resume";
+      readonly run: string;
+      readonly accept: readonly string[];
+      readonly from: number | null;
+    }
   | {
       readonly kind: "raise";
       readonly run: string;
@@ -406,12 +504,11 @@ export type Action =
       readonly paths: readonly string[];
     };
 
-/** `why`: why it is not possible now; null: it is. `undo`: whether it can be undone. */
+/** `why`: why it is not possible now; null: it is. A tag without a name: the page asks for it. */
 export interface AllowedAction {
   readonly label: string;
   readonly action: Action;
   readonly why: string | null;
-  readonly undo: boolean;
 }
 
 /** `POST /api/plans` with an Action. Nothing has happened yet. */
@@ -437,21 +534,19 @@ export interface ApplyRequest {
 }
 /** 409 with `plan` if what the plan was made from has changed. */
 export type ApplyResult =
-  | { readonly kind: "done"; readonly text: string; readonly undo: Action | null }
+  /** `run`: the key of a run that the action made. */
+  | { readonly kind: "done"; readonly text: string; readonly undo: Action | null; readonly run: string | null }
   | { readonly kind: "failed"; readonly problem: Problem }
   | { readonly kind: "changed"; readonly plan: Plan };
 
-/** `GET /api/events?topics=runs,run:KEY,log:KEY`, as server-sent events with ids `<instance>.<n>`. */
+/** `GET /api/events?topics=runs,run:KEY,log:KEY`, as server-sent events. */
 export type LiveEvent =
   | { readonly event: "run"; readonly data: RunRow }
   | { readonly event: "entry"; readonly data: EntryHeader & { readonly key: string } }
-  | {
-      readonly event: "log";
-      readonly data: { readonly key: string; readonly number: number; readonly offset: number; readonly text: string };
-    }
+  /** A log has grown. The page reads as much of it as it can show. */
+  | { readonly event: "log"; readonly data: { readonly key: string; readonly row: LogRow } }
   | { readonly event: "removed"; readonly data: { readonly key: string } }
-  | { readonly event: "inbox"; readonly data: { readonly count: number } }
-  /** The server cannot say what was missed: fetch again what is shown. */
+  /** Fetch again what is shown: every stream begins so, and later the server may not know what changed. */
   | { readonly event: "resync"; readonly data: { readonly reason: string } }
   | { readonly event: "ping"; readonly data: { readonly asOf: string } };
 
@@ -461,6 +556,8 @@ export interface Report {
   readonly timeline: Timeline;
   readonly checkpoints: readonly CheckpointSummary[];
   readonly effects: readonly EffectRow[];
-  readonly changes: Changes | null;
+  /** What differs from the base; null: there is nothing to compare. */
+  readonly files: readonly ChangedFile[] | null;
+  /** Of the first files, as many as a reader can use. */
   readonly patches: readonly FilePatch[];
 }

@@ -1,55 +1,49 @@
 // The page of a checkpoint: its four planes against its parent or any other point, and what going back to it would do.
 import type { JSX } from "preact";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
-import type { AllowedAction, Changes, CheckpointPage, CheckpointsPage } from "./api.ts";
+import type { Changes, CheckpointPage } from "./api.ts";
 import { Effects, FileChanges, JsonText, PointSelect, ValueChanges, diffPath } from "./diff-view.tsx";
 import { useKeys } from "./keys.tsx";
-import { afterEntry, useQuery } from "./live.ts";
+import { afterEntry, useCheckpoints, useQuery } from "./live.ts";
 import { Transcript } from "./output-view.tsx";
 import {
   A,
   Chip,
   Empty,
   Fact,
+  Heading,
   Icon,
   IconButton,
   Loaded,
   PageCommand,
+  ProblemCard,
   RunHead,
   Skeleton,
   Tabs,
   Text,
-  ProblemCard,
   go,
 } from "./parts.tsx";
 import { Actions, askPlan } from "./plan-sheet.tsx";
-import { PLANES, type Plane, type Route, addressOf, checkpointRoute, runRoute } from "./router.ts";
+import { type At, PLANES, type Plane, addressOf, checkpointRoute, runRoute } from "./router.ts";
 import { bytes, moment, plural, stageWord } from "./words.ts";
 
-type CheckpointRoute = Extract<Route, { readonly page: "checkpoint" }>;
-
-export default function CheckpointPageView({ here }: { readonly here: CheckpointRoute }): JSX.Element {
+export default function CheckpointPageView({ here }: { readonly here: At<"checkpoint"> }): JSX.Element {
   const { run, sequence } = here;
-  const topics = [`run:${run}`];
-  const query = useQuery<CheckpointPage>(`/api/runs/${run}/checkpoints/${sequence}`, topics, afterEntry(run, /tag/));
-  const { data } = query;
-  const list = useQuery<CheckpointsPage>(
-    `/api/runs/${run}/checkpoints?limit=200`,
-    topics,
-    afterEntry(run, /^checkpoint$/),
+  const query = useQuery<CheckpointPage>(
+    `/api/runs/${run}/checkpoints/${sequence}`,
+    [`run:${run}`],
+    afterEntry(run, /tag/),
   );
+  const { data } = query;
+  const list = useCheckpoints(run, sequence);
   const [repository = "", id = ""] = run.split("/");
-  const sequences = (list.data?.checkpoints ?? []).map((one) => one.sequence).toSorted((a, b) => a - b);
+  const sequences = list.map((one) => one.sequence).toSorted((a, b) => a - b);
   const before = sequences.findLast((one) => one < sequence);
   const after = sequences.find((one) => one > sequence);
   const move = (to: number | undefined): void => {
     if (to !== undefined) go({ ...here, sequence: to, file: null });
   };
-  // A server that is read-only allows nothing. A tag has no name yet: the sheet asks for it.
-  const actions: readonly AllowedAction[] =
-    data === null || data.actions.length === 0 || data.actions.some(({ action }) => action.kind === "tag")
-      ? (data?.actions ?? [])
-      : [...data.actions, { label: "Tag", action: { kind: "tag", run, sequence, name: "" }, why: null, undo: true }];
+  const actions = data?.actions ?? [];
   const act = (kind: string): void => {
     const found = actions.find(({ action, why }) => action.kind === kind && why === null);
     if (found !== undefined) askPlan(found.action);
@@ -79,9 +73,9 @@ export default function CheckpointPageView({ here }: { readonly here: Checkpoint
         run={<A to={runRoute(run)}>{id}</A>}
         title={
           <div class="flex wide-gap">
-            <h1 tabIndex={-1} class="num">
+            <Heading class="num">
               <Text>{`${id}@${sequence}`}</Text>
-            </h1>
+            </Heading>
             {neighbour(
               before,
               <>
@@ -99,14 +93,14 @@ export default function CheckpointPageView({ here }: { readonly here: Checkpoint
         actions={<Actions actions={actions} />}
       />
       <Loaded query={query} rows={8}>
-        {(page) => <Planes here={here} page={page} checkpoints={list.data?.checkpoints ?? []} />}
+        {(page) => <Planes here={here} page={page} checkpoints={list} />}
       </Loaded>
     </>
   );
 }
 
 function Planes(props: {
-  readonly here: CheckpointRoute;
+  readonly here: At<"checkpoint">;
   readonly page: CheckpointPage;
   readonly checkpoints: readonly CheckpointSummary[];
 }): JSX.Element {
@@ -160,7 +154,7 @@ function Planes(props: {
 }
 
 /** The address that the checkpoint is compared with: its parent, unless the address of the page says otherwise. */
-function againstOf(here: CheckpointRoute, { checkpoint }: CheckpointPage): string {
+function againstOf(here: At<"checkpoint">, { checkpoint }: CheckpointPage): string {
   if (here.against !== null) return addressOf(here.run, here.against);
   const parent = checkpoint.parent?.id;
   const [repository = ""] = here.run.split("/");
@@ -169,13 +163,12 @@ function againstOf(here: CheckpointRoute, { checkpoint }: CheckpointPage): strin
 
 function Facts({ run, page }: { readonly run: string; readonly page: CheckpointPage }): JSX.Element {
   const { checkpoint, integrity, files } = page;
-  const { stage, iteration, score, createdAt, entry, digest, trigger, name, tags, size } = checkpoint;
+  const { stage, iteration, score, createdAt, entry, digest, name, tags, size } = checkpoint;
   const facts: readonly (readonly [string, string])[] = [
-    ["Saved", moment(createdAt, Date.now())],
-    ["In", stageWord(stage, iteration)],
-    ["Because", trigger.replaceAll("_", " ")],
+    ["Saved", `${moment(createdAt, Date.now())}, ${page.saved}`],
+    ["Stage", stageWord(stage, iteration)],
     ...(name === null ? [] : [["Name", name] as const]),
-    ...(score === null ? [] : [["Score", String(score)] as const]),
+    ...(score === null ? [] : [["Score so far", String(score)] as const]),
     ["Entry", String(entry)],
     ["Added", bytes(size.added)],
     ["Digest", digest.replace(/^sha256:/, "").slice(0, 12)],
@@ -185,7 +178,7 @@ function Facts({ run, page }: { readonly run: string; readonly page: CheckpointP
   return (
     <>
       <p class="facts">
-        {integrity.whole ? <Chip tone="done">whole</Chip> : <Chip tone="failed">damaged</Chip>}
+        {integrity.whole ? <Chip tone="done">intact</Chip> : <Chip tone="failed">damaged</Chip>}
         {tags.map((tag) => (
           <span key={tag} class="tag">
             <Icon name="tag" />
@@ -221,7 +214,7 @@ function Facts({ run, page }: { readonly run: string; readonly page: CheckpointP
 }
 
 function PlanePanel(props: {
-  readonly here: CheckpointRoute;
+  readonly here: At<"checkpoint">;
   readonly page: CheckpointPage;
   readonly points: readonly [string, string];
   readonly changes: Changes | null;
@@ -258,7 +251,7 @@ function PlanePanel(props: {
     case "state":
       return (
         <>
-          {changes === null ? <Skeleton /> : <ValueChanges values={changes.values} />}
+          {changes === null ? <Skeleton /> : <ValueChanges values={changes.values} more={changes.moreValues} />}
           <details>
             <summary>All values</summary>
             <JsonText value={page.state} />
@@ -269,7 +262,7 @@ function PlanePanel(props: {
       return page.conversation === null || page.conversation.href === null ? (
         <Empty title="This checkpoint has no conversation." />
       ) : (
-        <Transcript href={page.conversation.href} size={page.conversation.bytes} />
+        <Transcript key={page.conversation.href} href={page.conversation.href} size={page.conversation.bytes} />
       );
     case "effects":
       return <Effects effects={page.effects} />;

@@ -11,7 +11,7 @@ export function Chunks<T>(props: {
 }): JSX.Element {
   const { items, rowHeight, children } = props;
   const count = Math.ceil(items.length / SIZE);
-  if (count <= 2) return <>{items.map(children)}</>;
+  if (count <= 1) return <>{items.map(children)}</>;
   return (
     <>
       {Array.from({ length: count }, (_, chunk) => {

@@ -17,6 +17,8 @@ export class Refused extends Error {
 }
 
 export type SessionState = { readonly kind: "starting" } | { readonly kind: "open" } | { readonly kind: "none" };
+/** Whether the address had a code that the server refused: it was used already, or it expired. */
+export const codeRefused = createStore(false);
 /** `none`: the server does not know this browser. The user runs `holdfast ui`, and this tab continues by itself. */
 export const session = createStore<SessionState>({ kind: "starting" });
 
@@ -29,12 +31,14 @@ let token: string | null = null;
 
 /** Tabs of the same origin give each other the token, so that an address without a code opens. */
 const tabs = new BroadcastChannel("holdfast.session");
-type Message = { readonly kind: "ask" } | { readonly kind: "token"; readonly token: string };
+type Message = { readonly kind: "ask" } | { readonly kind: "token" | "refused"; readonly token: string };
 
 export async function openSession(): Promise<void> {
   tabs.addEventListener("message", ({ data }: MessageEvent<Message>) => {
     if (data.kind === "ask" && session.get().kind === "open" && token !== null) tell({ kind: "token", token });
     if (data.kind === "token" && session.get().kind !== "open") use(data.token);
+    // Otherwise two tabs would give each other the token of a server that has ended, again and again.
+    if (data.kind === "refused" && data.token === token) forget();
   });
   const code = /^#k=([\w-]+)$/.exec(location.hash)?.[1];
   if (code !== undefined) {
@@ -46,6 +50,7 @@ export async function openSession(): Promise<void> {
       tell({ kind: "token", token: opened });
       return;
     }
+    codeRefused.set(true);
   }
   const kept = sessionStorage.getItem(KEY);
   if (kept !== null) {
@@ -77,6 +82,12 @@ function use(given: string): void {
   session.set({ kind: "open" });
 }
 
+function forget(): void {
+  token = null;
+  sessionStorage.removeItem(KEY);
+  session.set({ kind: "none" });
+}
+
 export function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return send<T>(path, signal === undefined ? {} : { signal });
 }
@@ -92,10 +103,9 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   const response = await fetch(path, { ...init, headers, credentials: "omit", redirect: "error", cache: "no-store" });
   if (response.ok) return response;
   const body: unknown = await response.json().catch(() => null);
-  if (response.status === 401 && session.get().kind === "open") {
-    token = null;
-    sessionStorage.removeItem(KEY);
-    session.set({ kind: "none" });
+  if (response.status === 401 && token !== null && headers.get("authorization") === `Bearer ${token}`) {
+    tell({ kind: "refused", token });
+    forget();
     tell({ kind: "ask" });
   }
   throw new Refused(response.status, problemIn(body, response.status), body);
@@ -122,6 +132,7 @@ export function problemOf(error: unknown): Problem {
     code: "NO_SERVER",
     message: "The server of this page does not answer.",
     hint: "Start it again. This page continues by itself.",
-    command: "holdfast ui",
+    // The same port: then this tab and the addresses in the user's notes work again.
+    command: `holdfast ui --port ${location.port}`,
   };
 }

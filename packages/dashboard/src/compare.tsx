@@ -1,27 +1,31 @@
 // Two or more runs or checkpoints side by side: the facts of each, the best marked, and nothing summed up. The user chooses.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type {
-  AllowedAction,
-  ChangedFile,
-  Changes,
-  CodeSize,
-  ComparePage,
-  ComparedRun,
-  RunRow,
-  RunsPage,
-} from "./api.ts";
+import type { AllowedAction, ChangedFile, Changes, ComparePage, ComparedRun, RunRow, RunsPage } from "./api.ts";
 import { FileChanges, diffPath } from "./diff-view.tsx";
 import { useQuery } from "./live.ts";
-import { A, Empty, Icon, IconButton, Loaded, PageCommand, Scores, StatusChip, Text, Trail, go } from "./parts.tsx";
+import {
+  A,
+  Empty,
+  Heading,
+  Icon,
+  IconButton,
+  Loaded,
+  Outside,
+  PageCommand,
+  Scores,
+  StatusChip,
+  Table,
+  Text,
+  Trail,
+  go,
+} from "./parts.tsx";
 import { Actions } from "./plan-sheet.tsx";
-import { type Route, checkpointRoute, runRoute } from "./router.ts";
+import { type At, checkpointRoute, runRoute } from "./router.ts";
 import { marked } from "./store.ts";
 import { duration, money, plural, short, stageWord } from "./words.ts";
 
-type CompareRoute = Extract<Route, { readonly page: "compare" }>;
-
-export default function ComparePageView({ here }: { readonly here: CompareRoute }): JSX.Element {
+export default function ComparePageView({ here }: { readonly here: At<"compare"> }): JSX.Element {
   const { runs } = here;
   const enough = runs.length >= 2;
   const query = useQuery<ComparePage>(
@@ -36,7 +40,7 @@ export default function ComparePageView({ here }: { readonly here: CompareRoute 
   return (
     <>
       <div class="head">
-        <h1 tabIndex={-1}>Compare</h1>
+        <Heading>Compare</Heading>
         <Chosen runs={runs} />
       </div>
       {enough ? (
@@ -102,7 +106,7 @@ const FACTS: readonly Fact[] = [
       checks.length === 0 ? (
         "–"
       ) : (
-        <span class="flex">
+        <span class="compare-checks">
           {checks.map(({ name, trail }) => (
             <span key={name}>
               <Text>{name}</Text> <Trail trail={trail} />
@@ -117,7 +121,12 @@ const FACTS: readonly Fact[] = [
     of: ({ score, scoreTrail }) =>
       score === null ? "–" : <Scores scores={scoreTrail.length === 0 ? [score] : scoreTrail} />,
   },
-  { title: "Code", dimension: null, of: ({ code }) => <Size size={code} /> },
+  {
+    title: "Pull request",
+    dimension: null,
+    of: (_, row) => (row?.pullRequest == null ? "–" : <Outside link={row.pullRequest} />),
+  },
+  { title: "Code", dimension: null, of: (side) => <Size side={side} /> },
   {
     title: "Cost",
     dimension: "cost",
@@ -137,11 +146,15 @@ const FACTS: readonly Fact[] = [
   { title: "Effects", dimension: null, of: ({ effects }) => (effects.length === 0 ? "none" : String(effects.length)) },
 ];
 
-function Size({ size }: { readonly size: CodeSize | null }): JSX.Element {
-  if (size === null) return <>–</>;
+function Size({ side: { code, base } }: { readonly side: ComparedRun }): JSX.Element {
+  if (code === null) return <>–</>;
+  const name = base?.name ?? "";
+  const since = name === "" ? "" : ` since ${name.includes("@") ? name : name.slice(0, 10)}`;
+  if (code.files === 0) return <Text>{`no changes${since}`}</Text>;
   return (
     <span class="num">
-      {plural(size.files, "file")} <span class="passed">+{size.added}</span> <span class="missed">−{size.removed}</span>
+      {plural(code.files, "file")} <span class="passed">+{code.added}</span> <span class="missed">−{code.removed}</span>
+      <Text class="meta">{since}</Text>
     </span>
   );
 }
@@ -151,45 +164,42 @@ function Comparison({ page, runs }: { readonly page: ComparePage; readonly runs:
   const isBest = (dimension: string | null, id: string): boolean =>
     comparison.best.some((best) => best.dimension === dimension && best.ids.includes(id));
   const keyOf = (index: number): string => runs[index]?.split("@")[0] ?? "";
+  const rowAt = (index: number): RunRow | undefined => rows.find(({ key }) => key === keyOf(index));
+  const head = ({ id, sequence }: ComparedRun, index: number): JSX.Element => (
+    <>
+      <A to={sequence === null ? runRoute(keyOf(index)) : checkpointRoute(keyOf(index), sequence)}>
+        <Text>{id}</Text>
+      </A>
+      {page.chosen.includes(keyOf(index)) ? (
+        <span class="tag">
+          <Icon name="tag" /> chosen
+        </span>
+      ) : null}
+      <Text class="meta compare-title">{rowAt(index)?.title ?? null}</Text>
+    </>
+  );
   return (
     <>
       <Diverged page={page} />
       <div class="compare-box" tabIndex={0} role="region" aria-label="Comparison">
-        <table class="table compare">
-          <thead>
-            <tr>
-              <td />
-              {comparison.runs.map(({ id, sequence }, index) => (
-                <th key={id} scope="col">
-                  <A to={sequence === null ? runRoute(keyOf(index)) : checkpointRoute(keyOf(index), sequence)}>
-                    <Text>{id}</Text>
-                  </A>
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {FACTS.map(({ title, dimension, of }) => (
-              <tr key={title}>
-                <th scope="row">{title}</th>
-                {comparison.runs.map((side, index) => (
-                  <td key={side.id} class="num">
-                    {of(
-                      side,
-                      rows.find(({ key }) => key === keyOf(index)),
-                    )}
-                    {isBest(dimension, side.id) ? (
-                      <span class="best" title="best">
-                        <Icon name="star" />
-                        <span class="sr-only"> best</span>
-                      </span>
-                    ) : null}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="compare"
+          head={["", ...comparison.runs.map(head)]}
+          rows={FACTS.map(({ title, dimension, of }) => [
+            title,
+            ...comparison.runs.map((side, index) => (
+              <>
+                {of(side, rowAt(index))}
+                {isBest(dimension, side.id) ? (
+                  <span class="best" title="best">
+                    <Icon name="star" />
+                    <span class="sr-only"> best</span>
+                  </span>
+                ) : null}
+              </>
+            )),
+          ])}
+        />
       </div>
       {page.choose.length === 0 ? null : <Actions actions={page.choose} class="choose" />}
       {comparison.runs.length === 2 ? <Between page={page} runs={runs} /> : null}
@@ -197,25 +207,41 @@ function Comparison({ page, runs }: { readonly page: ComparePage; readonly runs:
   );
 }
 
-function Diverged({ page }: { readonly page: ComparePage }): JSX.Element | null {
-  const [pair] = page.comparison.pairs;
-  if (pair === undefined || page.comparison.runs.length > 2) return null;
-  const { common, beginning, first } = pair.diverged;
+/** Where each two of them diverged. */
+function Diverged({ page: { comparison } }: { readonly page: ComparePage }): JSX.Element {
+  return (
+    <ul class="diverged">
+      {comparison.pairs.map((pair) => (
+        <li key={`${pair.a} ${pair.b}`}>
+          <Icon name="fork" />{" "}
+          {comparison.pairs.length === 1 ? null : <Text class="strong">{`${pair.a}, ${pair.b}: `}</Text>}
+          <Text>{divergenceOf(pair)}</Text>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function divergenceOf({ diverged: { common, beginning, first } }: Pair): string {
   const from =
     common !== null
       ? `They share checkpoint ${common.run}@${common.sequence}.`
       : beginning === "alike"
         ? "They began alike."
-        : "They have no common beginning.";
+        : "They did different work or began with different files, so their steps are not compared.";
   const then =
-    first === null ? "Both did the same." : `After ${first.shared} equal steps they differ in ${WHAT[first.kind]}.`;
-  return (
-    <p class="diverged">
-      <Icon name="fork" /> <Text>{`${from} ${beginning === "none" ? "" : then}`}</Text>
-    </p>
-  );
+    first === null ? "Both did the same." : `After ${plural(first.shared, "equal step")}, ${differenceWord(first)}.`;
+  return beginning === "none" ? from : `${from} ${then}`;
 }
-const WHAT = { step: "what they did next", result: "the result of a step", length: "how far they got" } as const;
+
+function differenceWord({ kind, a, b }: Difference): string {
+  if (kind === "result") return `${a === null ? "a step" : `"${a.name}"`} had different results`;
+  if (a !== null && b !== null) return `the first did "${a.name}", the second "${b.name}"`;
+  return a === null ? "only the second did more" : "only the first did more";
+}
+
+type Pair = ComparePage["comparison"]["pairs"][number];
+type Difference = NonNullable<Pair["diverged"]["first"]>;
 
 /** The files that differ between two sides. One file can be copied into the other run. */
 function Between({ page, runs }: { readonly page: ComparePage; readonly runs: readonly string[] }): JSX.Element {
@@ -231,7 +257,10 @@ function Between({ page, runs }: { readonly page: ComparePage; readonly runs: re
     // A server that is read-only allows no choice either.
     page.choose.length === 0
       ? []
-      : [copyOf(sides[1], sides[0], changed.path), copyOf(sides[0], sides[1], changed.from ?? changed.path)].flat();
+      : [
+          copyOf(sides[1], sides[0], changed.path, VERBS[changed.status][0]),
+          copyOf(sides[0], sides[1], changed.from ?? changed.path, VERBS[changed.status][1]),
+        ].flat();
   return (
     <section class="spaced" aria-labelledby="between">
       <h2 id="between">Between them</h2>
@@ -247,18 +276,26 @@ interface Side {
   readonly sequence: number | null;
 }
 
+/** What a copy does to the file of the first side, and to that of the second, by how the second differs. */
+const VERBS: Readonly<Record<ChangedFile["status"], readonly [string, string]>> = {
+  added: ["Create this file in", "Delete this file in"],
+  modified: ["Copy this file into", "Copy this file into"],
+  deleted: ["Delete this file in", "Create this file in"],
+  renamed: ["Create this file in", "Create the old file in"],
+  type_changed: ["Copy this file into", "Copy this file into"],
+};
+
 /** Copies a file of one side into the other run, if both are in one repository. */
-function copyOf(from: Side | undefined, into: Side | undefined, path: string): readonly AllowedAction[] {
+function copyOf(from: Side | undefined, into: Side | undefined, path: string, verb: string): readonly AllowedAction[] {
   if (from === undefined || into === undefined || from.sequence === null || from.key === into.key) return [];
   const [repository, run = ""] = into.key.split("/");
   if (from.key.split("/")[0] !== repository) return [];
   const { sequence } = from;
   return [
     {
-      label: `Copy this file into ${run}`,
+      label: `${verb} ${run}`,
       action: { kind: "cherry_pick", from: from.key, sequence, into: into.key, paths: [path] },
       why: null,
-      undo: true,
     },
   ];
 }

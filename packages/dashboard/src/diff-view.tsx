@@ -37,7 +37,8 @@ export function PointSelect(props: {
   readonly label?: string;
   readonly onSet: (point: Point | null) => void;
 }): JSX.Element {
-  const { none, start, value } = props;
+  const { checkpoints, none, start, value } = props;
+  const isListed = typeof value !== "number" || checkpoints.some(({ sequence }) => sequence === value);
   return (
     <select
       aria-label={props.label}
@@ -46,13 +47,14 @@ export function PointSelect(props: {
     >
       {none === undefined ? null : <option value="">{none}</option>}
       <option value="worktree">files now</option>
-      {props.checkpoints
+      {checkpoints
         .toSorted((x, y) => y.sequence - x.sequence)
         .map(({ sequence, stage, iteration }) => (
           <option key={sequence} value={String(sequence)}>
             {`@${sequence} ${stageWord(stage, iteration)}`}
           </option>
         ))}
+      {isListed ? null : <option value={String(value)}>@{value}</option>}
       {start === null ? null : <option value="base">{start}</option>}
     </select>
   );
@@ -93,32 +95,34 @@ export function FileChanges(props: {
       </Empty>
     );
   return (
-    <div class={props.file === null ? "files" : "files files-one"}>
+    <div class={at === -1 ? "files" : "files files-one"}>
       <div class="file-list">
         <p class="meta num">
           {plural(files.length, "file")} <Lines files={files} />
         </p>
-        <ul>
-          {files.map((file) => (
-            <li key={file.path}>
-              <button
-                type="button"
-                class="row-button"
-                aria-current={file === shown ? "true" : undefined}
-                onClick={() => onFile(file.path)}
-              >
-                <span class="sign" title={file.status.replace("_", " ")}>
-                  <span aria-hidden="true">{SIGNS[file.status]}</span>
-                  <span class="sr-only">{file.status.replace("_", " ")}</span>
-                </span>
-                <span class="mono">
-                  <FileName path={file.path} />
-                </span>
-                <Lines files={[file]} />
-              </button>
-            </li>
-          ))}
-        </ul>
+        <div role="list" aria-label="Changed files">
+          <Chunks items={files} rowHeight={28}>
+            {(file) => (
+              <div key={file.path} role="listitem">
+                <button
+                  type="button"
+                  class="row-button"
+                  aria-current={file === shown ? "true" : undefined}
+                  onClick={() => onFile(file.path)}
+                >
+                  <span class="sign" title={file.status.replace("_", " ")}>
+                    <span aria-hidden="true">{SIGNS[file.status]}</span>
+                    <span class="sr-only">{file.status.replace("_", " ")}</span>
+                  </span>
+                  <span class="mono">
+                    <FileName path={file.path} />
+                  </span>
+                  <Lines files={[file]} />
+                </button>
+              </div>
+            )}
+          </Chunks>
+        </div>
         <NotCompared changes={changes} />
       </div>
       {shown === undefined ? null : (
@@ -305,21 +309,27 @@ function Row(props: {
   );
 }
 
-/** Values that differ, each with its path. */
-export function ValueChanges({ values }: { readonly values: readonly JsonChange[] }): JSX.Element {
+/** Values that differ, each with its path. `more`: there are more than these. */
+export function ValueChanges(props: { readonly values: readonly JsonChange[]; readonly more: boolean }): JSX.Element {
+  const { values, more } = props;
   if (values.length === 0) return <Empty title="The state is the same." />;
   return (
-    <ul class="values lined">
-      {values.map((change) => (
-        <li key={change.path}>
-          <Text as="code" class="score">
-            {change.path === "" ? "/" : change.path}
-          </Text>
-          {change.from === undefined ? null : <Value sign="−" kind="removed" value={change.from} />}
-          {change.to === undefined ? null : <Value sign="+" kind="added" value={change.to} />}
-        </li>
-      ))}
-    </ul>
+    <>
+      <div class="values lined" role="list">
+        <Chunks items={values} rowHeight={56}>
+          {(change) => (
+            <div key={change.path} role="listitem">
+              <Text as="code" class="score">
+                {change.path === "" ? "/" : change.path}
+              </Text>
+              {change.from === undefined ? null : <Value sign="−" kind="removed" value={change.from} />}
+              {change.to === undefined ? null : <Value sign="+" kind="added" value={change.to} />}
+            </div>
+          )}
+        </Chunks>
+      </div>
+      {more ? <p class="meta">More values differ than these. The command shows all of them.</p> : null}
+    </>
   );
 }
 

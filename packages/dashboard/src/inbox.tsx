@@ -4,21 +4,36 @@ import { useEffect, useState } from "preact/hooks";
 import type { Action, Evidence, Inbox, InboxItem } from "./api.ts";
 import { useKeys } from "./keys.tsx";
 import { connection } from "./live.ts";
-import { A, Age, Command, Empty, Icon, IconButton, PageCommand, Repository, StatusChip, Text, go } from "./parts.tsx";
+import {
+  A,
+  Age,
+  Command,
+  Empty,
+  Heading,
+  Icon,
+  IconButton,
+  PageCommand,
+  Repository,
+  StatusChip,
+  Text,
+} from "./parts.tsx";
+import { UnreadRepositories, go } from "./parts.tsx";
 import { askPlan } from "./plan-sheet.tsx";
 import { NO_FILTER, runRoute } from "./router.ts";
-import { whereOf } from "./rows.ts";
-import { later, useStore } from "./store.ts";
+import { openItems, parseLater, whereOf } from "./rows.ts";
+import { later, useProgram, useStore } from "./store.ts";
+import { localTimes } from "./words.ts";
 
 export function InboxPage({ run, inbox }: { readonly run: string | null; readonly inbox: Inbox }): JSX.Element {
-  const putOff = readLater(useStore(later));
-  const items = inbox.items.filter(({ row }) => putOff[row.key] !== row.run.entries || row.key === run);
+  const open = openItems(inbox.items, useStore(later));
+  const items = inbox.items.filter((item) => open.includes(item) || item.row.key === run);
   const hiddenCount = inbox.items.length - items.length;
   const at = Math.max(
     0,
     items.findIndex(({ row }) => row.key === run),
   );
   const item = items[at];
+  const program = useProgram(item?.row.key ?? "");
   const show = (index: number): void => {
     const next = items[index];
     if (next !== undefined) go({ page: "inbox", run: next.row.key }, "replace");
@@ -27,7 +42,7 @@ export function InboxPage({ run, inbox }: { readonly run: string | null; readonl
   return (
     <>
       <div class="head">
-        <h1 tabIndex={-1}>Needs you {items.length === 0 ? null : <span class="num score">{items.length}</span>}</h1>
+        <Heading>Needs you {items.length === 0 ? null : <span class="num score">{items.length}</span>}</Heading>
         {items.length < 2 ? null : (
           <div class="pager">
             <IconButton icon="back" label="Previous" disabled={at === 0} onClick={() => show(at - 1)} />
@@ -43,8 +58,9 @@ export function InboxPage({ run, inbox }: { readonly run: string | null; readonl
           </button>
         )}
       </div>
+      <UnreadRepositories problems={inbox.problems} />
       {item === undefined ? (
-        <Empty title="Nothing needs you." commands={[["holdfast list", "all runs of a repository"]]}>
+        <Empty title="Nothing needs you." commands={[["holdfast list --all-repositories", "all runs"]]}>
           <p>
             <A to={{ page: "runs", filter: NO_FILTER }}>All runs</A>
           </p>
@@ -62,7 +78,8 @@ export function InboxPage({ run, inbox }: { readonly run: string | null; readonl
                     </span>
                   </span>
                   <Text class="strong">{one.row.title}</Text>
-                  <Text class="meta">{one.title}</Text>
+                  <Text class="meta mono">{one.row.run.id}</Text>
+                  <Text class="meta row-reason">{localTimes(one.title, Date.now())}</Text>
                 </A>
               </li>
             ))}
@@ -70,19 +87,15 @@ export function InboxPage({ run, inbox }: { readonly run: string | null; readonl
           <Question key={`${item.row.key} ${item.row.run.entries}`} item={item} />
         </div>
       )}
-      <PageCommand text={item === undefined ? "holdfast list" : `holdfast status ${item.row.run.id}`} />
+      <PageCommand text={item === undefined ? "holdfast list --all-repositories" : commandOf(item, program)} />
     </>
   );
 }
 
-/** Runs that were put off, with the number of their entries then. A new entry brings a run back. */
-function readLater(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? { ...value } : {};
-  } catch {
-    return {};
-  }
+/** The command that shows what waits, or asks it. */
+function commandOf({ kind, row }: InboxItem, program: string): string {
+  const asks = row.run.status.kind === "waiting" && row.run.status.question !== null;
+  return `${program} ${asks && kind !== "findings" ? "approve" : "status"} ${row.run.id}`;
 }
 
 /** A question with its evidence and its answers. Nothing is chosen beforehand. */
@@ -120,72 +133,88 @@ export function Question(props: {
           </A>
           <span class="meta">
             <Repository name={row.repository} />
+            <Text class="mono">{row.run.id}</Text>
             <Text>{whereOf(row)}</Text>
             <Age at={row.updatedAt} />
           </span>
         </div>
       )}
       <h2 id="question-title" class={item.title.length > 100 ? "" : "question-title"}>
-        <Text>{item.title}</Text>
+        <Text>{localTimes(item.title, Date.now())}</Text>
       </h2>
       <Text as="p">{[item.title, ...item.evidence.map(textOf)].includes(row.reason ?? "") ? null : row.reason}</Text>
       {item.evidence.map((evidence, index) => (
         <EvidenceView key={index} evidence={evidence} />
       ))}
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          answer();
-        }}
-      >
-        <fieldset class="options">
-          <legend class="sr-only">Answer</legend>
-          {options.map(({ label, about, risky }, index) => (
-            <label key={label} class="option">
-              <input type="radio" name="option" checked={chosen === index} onChange={() => setChosen(index)} />
-              {index < 9 ? <kbd aria-hidden="true">{index + 1}</kbd> : null}
-              <Text class="strong">{label}</Text>
-              <span class="option-about">
-                {risky ? <Icon name="warning" /> : null}
-                <Text>{about}</Text>
-              </span>
-            </label>
-          ))}
-        </fieldset>
-        {isAnswer ? (
-          <label class="field">
-            Note, kept in the journal (optional)
-            <input type="text" maxLength={1000} value={note} onInput={(event) => setNote(event.currentTarget.value)} />
-          </label>
-        ) : null}
-        <div class="buttons question-end">
+      {options.length === 0 ? (
+        <p class="meta">This server is read-only: answer in the terminal.</p>
+      ) : (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            answer();
+          }}
+        >
+          <fieldset class="options">
+            <legend class="sr-only">Answer</legend>
+            {options.map(({ label, about, risky }, index) => (
+              <label key={label} class="option">
+                <input type="radio" name="option" checked={chosen === index} onChange={() => setChosen(index)} />
+                {index < 9 ? <kbd aria-hidden="true">{index + 1}</kbd> : null}
+                <Text class="strong">{label}</Text>
+                <span class="option-about">
+                  {risky ? <Icon name="warning" /> : null}
+                  <Text>{about}</Text>
+                </span>
+              </label>
+            ))}
+          </fieldset>
           {isAnswer ? (
-            <label class="check">
-              <input type="checkbox" checked={resume} onChange={(event) => setResume(event.currentTarget.checked)} />
-              resume right away
+            <label class="field">
+              Note, kept in the journal (optional)
+              <input
+                type="text"
+                maxLength={1000}
+                value={note}
+                onInput={(event) => setNote(event.currentTarget.value)}
+              />
             </label>
           ) : null}
-          <button
-            type="submit"
-            class="primary push"
-            disabled={option === undefined || old}
-            aria-keyshortcuts="Control+Enter"
-          >
-            {isAnswer ? "Answer…" : "Show the plan…"}
-          </button>
-          {inRun ? null : (
+          <div class="buttons question-end">
+            {isAnswer ? (
+              <label class="check">
+                <input type="checkbox" checked={resume} onChange={(event) => setResume(event.currentTarget.checked)} />
+                resume right away
+              </label>
+            ) : null}
+            {option === undefined ? <span class="meta push">Choose one above.</span> : null}
             <button
-              type="button"
-              aria-keyshortcuts="e"
-              title="Hide it until the run changes (e)"
-              onClick={() => putOff(item)}
+              type="submit"
+              class={option === undefined ? "primary" : "primary push"}
+              disabled={option === undefined || old}
+              aria-keyshortcuts="Control+Enter"
             >
-              Later
+              {isAnswer ? "Answer…" : "Show the plan…"}
             </button>
-          )}
-        </div>
-      </form>
+            {inRun ? null : (
+              <button
+                type="button"
+                aria-keyshortcuts="e"
+                title="Hide it until the run changes (e)"
+                onClick={() => putOff(item)}
+              >
+                Later
+              </button>
+            )}
+          </div>
+        </form>
+      )}
       <div class="buttons">
+        {item.compare.length === 0 ? null : (
+          <A to={{ page: "compare", runs: item.compare }} class="button">
+            Compare with {item.compare[0]?.split("/")[1]}
+          </A>
+        )}
         {commands.map((command) => (
           <Command key={command} text={command} />
         ))}
@@ -199,7 +228,7 @@ function complete(action: Action, note: string, resume: boolean): Action {
 }
 
 function putOff({ row }: InboxItem): void {
-  later.set(JSON.stringify({ ...readLater(later.get()), [row.key]: row.run.entries }));
+  later.set(JSON.stringify({ ...parseLater(later.get()), [row.key]: row.run.entries }));
   go({ page: "inbox", run: null }, "replace");
 }
 

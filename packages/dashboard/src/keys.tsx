@@ -62,26 +62,50 @@ export function startKeys(): () => void {
     // Keys that are typed before the palette has appeared are meant for it.
     if (event.defaultPrevented || event.altKey || paletteShown.get()) return;
     const command = event.ctrlKey || event.metaKey;
+    if (event.key === "Escape" && document.querySelector("dialog[open]") === null && closeMenus()) {
+      event.preventDefault();
+      return;
+    }
     if (!command && (isTyping(event.target) || document.querySelector("dialog[open]") !== null)) return;
     if (!command && event.key.length === 1 && singleKeys.get() === "off") return;
     const pressed = command ? `ctrl+${event.key.toLowerCase()}` : `${pending}${event.key}`;
     pending = "";
     const handler = registered.findLast(({ current }) => Object.hasOwn(current, pressed))?.current[pressed];
     if (handler === undefined) {
-      if (!command && event.key === "g") {
-        pending = "g ";
-        setTimeout(() => (pending = ""), 1200);
-      }
+      // Until the next key, however late it comes.
+      if (!command && event.key === "g") pending = "g ";
       return;
     }
-    // A button or a tab that has the focus handles these keys itself.
-    if (event.key === "Enter" && event.target instanceof Element && event.target.closest("a, button, summary") !== null)
-      return;
+    const own = event.key.startsWith("Arrow") ? OWN_ARROWS : event.key === "Enter" ? OWN_ENTER : null;
+    if (own !== null && event.target instanceof Element && event.target.closest(own) !== null) return;
     event.preventDefault();
     handler();
   };
   document.addEventListener("keydown", onKey);
-  return () => document.removeEventListener("keydown", onKey);
+  document.addEventListener("click", closeAfterClick);
+  return () => {
+    document.removeEventListener("keydown", onKey);
+    document.removeEventListener("click", closeAfterClick);
+  };
+}
+
+/** What handles these keys itself while it has the focus: it opens, sends its form, chooses among its options, or scrolls. */
+const OWN_ENTER = "a, button, summary, form";
+const OWN_ARROWS = "input[type=radio], [role=region], [role=log]";
+
+/** Returns whether a menu was open. The focus goes back to what opened it. */
+function closeMenus(): boolean {
+  const open = [...document.querySelectorAll<HTMLDetailsElement>("details.menu[open]")];
+  for (const menu of open) {
+    if (menu.contains(document.activeElement)) menu.querySelector("summary")?.focus();
+    menu.open = false;
+  }
+  return open.length > 0;
+}
+
+/** A menu closes after an action and after a click elsewhere. An action that is not possible leaves it open: its reason is there. */
+function closeAfterClick({ target }: MouseEvent): void {
+  if (target instanceof Element && target.closest("summary, .menu-body [aria-disabled=true]") === null) closeMenus();
 }
 
 function isTyping(target: EventTarget | null): boolean {
@@ -99,7 +123,7 @@ export function KeysSheet(): JSX.Element | null {
   if (!shown) return null;
   return (
     <Dialog label="Keys" onClose={() => keysShown.set(false)}>
-      <div class="sheet-body spaced keys">
+      <div class="sheet-body spaced keys" role="region" aria-label="All keys" tabIndex={0}>
         {KEYS.map(([where, keys]) => (
           <section key={where}>
             <h2>{where}</h2>
@@ -127,7 +151,7 @@ export function KeysSheet(): JSX.Element | null {
           />
           shortcuts of a single key
         </label>
-        <button type="button" class="push" onClick={() => keysShown.set(false)}>
+        <button type="button" class="push" onClick={() => keysShown.set(false)} autofocus>
           Close
         </button>
       </div>

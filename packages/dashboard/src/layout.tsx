@@ -4,15 +4,29 @@ import { useEffect, useState } from "preact/hooks";
 import type { Boot, Inbox, LiveEvent } from "./api.ts";
 import alertIcon from "./icon-alert.svg";
 import plainIcon from "./icon.svg";
-import { session } from "./client.ts";
+import { codeRefused, session } from "./client.ts";
 import { InboxPage } from "./inbox.tsx";
 import { KeysSheet, keysShown, startKeys, useKeys } from "./keys.tsx";
 import { connection, frozen, setFrozen, useQuery } from "./live.ts";
-import { A, Command, Icon, IconButton, ProblemCard, Skeleton, copy, go, pageCommand, route, say } from "./parts.tsx";
+import {
+  A,
+  Command,
+  Heading,
+  Icon,
+  IconButton,
+  ProblemCard,
+  Skeleton,
+  copy,
+  go,
+  pageCommand,
+  route,
+  say,
+} from "./parts.tsx";
 import { PlanSheet, ResultStrip } from "./plan-sheet.tsx";
-import { NO_FILTER, type Route } from "./router.ts";
+import { type At, NO_FILTER, type Route } from "./router.ts";
+import { openItems } from "./rows.ts";
 import { RunsPageView } from "./runs.tsx";
-import { announcement, marked, paletteShown, theme, useStore } from "./store.ts";
+import { announcement, later, marked, openTitle, paletteShown, programs, theme, useStore } from "./store.ts";
 import { clock } from "./words.ts";
 
 export function Layout(): JSX.Element {
@@ -20,7 +34,7 @@ export function Layout(): JSX.Element {
   const here = useStore(route);
   const inbox = useQuery<Inbox>("/api/inbox", ["runs"], followInbox);
   const boot = useQuery<Boot>("/api/boot", [], (data) => data);
-  const waiting = inbox.data?.items.length ?? 0;
+  const waiting = openItems(inbox.data?.items ?? [], useStore(later)).length;
   useEffect(startKeys, []);
   useKeys({
     "ctrl+k": () => paletteShown.set(true),
@@ -31,6 +45,9 @@ export function Layout(): JSX.Element {
     ".": () => void copy(pageCommand.get() || "holdfast list"),
     F: () => freeze(),
   });
+  useEffect(() => {
+    if (boot.data !== null) programs.set(new Map(boot.data.repositories.map(({ key, program }) => [key, program])));
+  }, [boot.data]);
   useTitle(here, waiting);
   useFocusOnNewPage(here);
   if (kind === "none" && boot.data === null) return <NoSession />;
@@ -42,7 +59,7 @@ export function Layout(): JSX.Element {
       <Top here={here} waiting={waiting} readOnly={boot.data?.readOnly ?? false} />
       <main id="main" tabIndex={-1}>
         {kind === "none" ? <SessionOver /> : null}
-        <Page here={here} inbox={inbox.data} boot={boot.data} />
+        <Page here={here} inbox={inbox.data} waiting={waiting} boot={boot.data} />
       </main>
       <ResultStrip />
       <PlanSheet />
@@ -54,10 +71,11 @@ export function Layout(): JSX.Element {
 }
 
 function followInbox(data: Inbox, event: LiveEvent): Inbox | "again" {
-  if (event.event === "inbox") return event.data.count === data.items.length ? data : "again";
-  if (event.event !== "run") return data;
-  const item = data.items.find(({ row }) => row.key === event.data.key);
-  const same = item === undefined ? event.data.group !== "you" : item.row.run.entries === event.data.run.entries;
+  if (event.event !== "run" && event.event !== "removed") return data;
+  const known = data.items.find(({ row }) => row.key === event.data.key)?.row;
+  if (event.event === "removed") return known === undefined ? data : "again";
+  const { group, run } = event.data;
+  const same = known === undefined ? group !== "you" : known.group === group && known.run.entries === run.entries;
   return same ? data : "again";
 }
 
@@ -81,7 +99,7 @@ function Top(props: { readonly here: Route; readonly waiting: number; readonly r
         <A to={{ page: "runs", filter: NO_FILTER }} aria-current={current("runs")}>
           Runs
         </A>
-        <A to={{ page: "compare", runs: marked.get() }} aria-current={current("compare")} class="nav-compare">
+        <A to={{ page: "compare", runs: marked.get() }} aria-current={current("compare")}>
           Compare
         </A>
       </nav>
@@ -100,6 +118,19 @@ function Top(props: { readonly here: Route; readonly waiting: number; readonly r
         onClick={() => theme.set(nextTheme)}
       />
       <IconButton icon="help" class="top-wide" label="Keys" title="Keys (?)" onClick={() => keysShown.set(true)} />
+      <details class="menu top-more">
+        <summary class="icon-button" aria-label="More">
+          <Icon name="more" />
+        </summary>
+        <div class="menu-body">
+          <button type="button" onClick={() => theme.set(nextTheme)}>
+            Theme: {chosen}
+          </button>
+          <button type="button" onClick={() => keysShown.set(true)}>
+            Keys
+          </button>
+        </div>
+      </details>
     </header>
   );
 }
@@ -131,34 +162,34 @@ function freeze(): void {
   say(frozen.get() ? "Live updates stopped" : "Live updates continue");
 }
 
-function Page(props: { readonly here: Route; readonly inbox: Inbox | null; readonly boot: Boot | null }): JSX.Element {
-  const { here, inbox, boot } = props;
+function Page(props: {
+  readonly here: Route;
+  readonly inbox: Inbox | null;
+  readonly waiting: number;
+  readonly boot: Boot | null;
+}): JSX.Element {
+  const { here, inbox, waiting, boot } = props;
   switch (here.page) {
     case "home":
       if (inbox === null) return <Skeleton />;
-      return inbox.items.length > 0 ? (
-        <InboxPage run={null} inbox={inbox} />
-      ) : (
-        <RunsPageView filter={NO_FILTER} boot={boot} />
-      );
+      return waiting > 0 ? <InboxPage run={null} inbox={inbox} /> : <RunsPageView filter={NO_FILTER} boot={boot} />;
     case "inbox":
       return inbox === null ? <Skeleton /> : <InboxPage run={here.run} inbox={inbox} />;
     case "runs":
       return <RunsPageView filter={here.filter} boot={boot} />;
     case "run":
-      return <Lazy key={`run ${here.run}`} load={loadRun} props={{ here }} />;
+      return <Lazy key={`run ${here.run}`} load={loadRun} here={here} />;
     case "checkpoint":
-      return <Lazy key={`checkpoint ${here.run}`} load={loadCheckpoint} props={{ here }} />;
+      return <Lazy key={`checkpoint ${here.run}`} load={loadCheckpoint} here={here} />;
     case "compare":
-      return <Lazy key="compare" load={loadCompare} props={{ here }} />;
+      return <Lazy key="compare" load={loadCompare} here={here} />;
     case "report":
-      return <Lazy key={`report ${here.run}`} load={loadReport} props={{ here }} />;
+      return <Lazy key={`report ${here.run}`} load={loadReport} here={here} />;
     case "unknown":
       return <Unknown />;
   }
 }
 
-type At<P extends Route["page"]> = Extract<Route, { readonly page: P }>;
 const loadRun = (): Promise<Loaded<At<"run">>> => import("./run.tsx");
 const loadCheckpoint = (): Promise<Loaded<At<"checkpoint">>> => import("./checkpoint.tsx");
 const loadCompare = (): Promise<Loaded<At<"compare">>> => import("./compare.tsx");
@@ -168,38 +199,31 @@ interface Loaded<R> {
   readonly default: ComponentType<{ readonly here: R }>;
 }
 
-/** A page that is loaded when it is first shown. Its key has the page, so that no page gets the address of another. */
-function Lazy<R>({
-  load,
-  props,
-}: {
-  readonly load: () => Promise<Loaded<R>>;
-  readonly props: { readonly here: R };
-}): JSX.Element {
-  const [Part, setPart] = useState<ComponentType<{ readonly here: R }> | null>(null);
+/** A component that is loaded when it is first wanted; null: it has not arrived. */
+function useLoaded<P>(load: () => Promise<{ readonly default: ComponentType<P> }>, wanted: boolean) {
+  const [Part, setPart] = useState<ComponentType<P> | null>(null);
   useEffect(() => {
-    let current = true;
-    void load().then((loaded) => current && setPart(() => loaded.default));
-    return () => {
-      current = false;
-    };
-  }, [load]);
-  return Part === null ? <Skeleton rows={8} /> : <Part {...props} />;
+    if (wanted) void load().then((loaded) => setPart(() => loaded.default));
+  }, [wanted]);
+  return Part;
+}
+
+/** A page that is loaded when it is first shown. Its key has the page, so that no page gets the address of another. */
+function Lazy<R>(props: { readonly load: () => Promise<Loaded<R>>; readonly here: R }): JSX.Element {
+  const Part = useLoaded(props.load, true);
+  return Part === null ? <Skeleton rows={8} /> : <Part here={props.here} />;
 }
 
 function LazyPalette(): JSX.Element | null {
   const shown = useStore(paletteShown);
-  const [Part, setPart] = useState<ComponentType<{ readonly onClose: () => void }> | null>(null);
-  useEffect(() => {
-    if (shown) void import("./palette.tsx").then((loaded) => setPart(() => loaded.default));
-  }, [shown]);
+  const Part = useLoaded(() => import("./palette.tsx"), shown);
   return shown && Part !== null ? <Part onClose={() => paletteShown.set(false)} /> : null;
 }
 
 function Unknown(): JSX.Element {
   return (
     <>
-      <h1 tabIndex={-1}>No page at this address</h1>
+      <Heading>No page at this address</Heading>
       <p>
         <A to={{ page: "runs", filter: NO_FILTER }}>All runs</A>
       </p>
@@ -208,12 +232,16 @@ function Unknown(): JSX.Element {
 }
 
 function NoSession(): JSX.Element {
+  const refused = useStore(codeRefused);
   return (
     <main class="no-session spaced">
-      <h1 tabIndex={-1}>
+      <Heading>
         <Icon name="anchor" /> Holdfast
-      </h1>
-      <p>This browser has no session. Run this command; it opens the page, and this tab continues by itself.</p>
+      </Heading>
+      <p>
+        {refused ? "This link was used already, or it expired." : "This browser has no session."} Run this command; it
+        opens the page, and this tab continues by itself.
+      </p>
       <Command text="holdfast ui" />
     </main>
   );
@@ -238,12 +266,13 @@ function skip(event: Event): void {
 }
 
 function useTitle(here: Route, waiting: number): void {
+  const open = useStore(openTitle);
   useEffect(() => {
     const names: Readonly<Record<Route["page"], string>> = {
       home: "",
       inbox: "Needs you",
       runs: "Runs",
-      run: "run" in here && here.run !== null ? here.run : "",
+      run: here.page === "run" ? `${open === "" ? "" : `${open} · `}${here.run}` : "",
       checkpoint: here.page === "checkpoint" ? `${here.run}@${here.sequence}` : "",
       compare: "Compare",
       report: here.page === "report" ? `Report of ${here.run}` : "",
@@ -254,7 +283,7 @@ function useTitle(here: Route, waiting: number): void {
     document
       .querySelector<HTMLLinkElement>("link[rel=icon]")
       ?.setAttribute("href", waiting > 0 ? alertIcon : plainIcon);
-  }, [here, waiting]);
+  }, [here, waiting, open]);
 }
 
 /** After a change of the page, a screen reader and the keyboard start at its heading. */
@@ -264,7 +293,10 @@ function useFocusOnNewPage(here: Route): void {
   useEffect(() => {
     if (first) return setFirst(false);
     scrollTo(0, 0);
-    document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
+    const heading = document.querySelector<HTMLElement>("main h1");
+    if (heading !== null) return heading.focus({ preventScroll: true });
+    // The heading is not there yet, and takes the focus when it comes.
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
   }, [place]);
 }
 

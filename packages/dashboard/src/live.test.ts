@@ -4,14 +4,14 @@ import { parseEvents } from "./live.ts";
 
 test("whole events are read, and the rest waits for more", () => {
   expect(parseEvents('id: i.1\nevent: ping\ndata: {"a":1}\n\nid: i.2\nevent: ru')).toEqual({
-    events: [{ id: "i.1", event: "ping", data: '{"a":1}' }],
+    events: [{ event: "ping", data: '{"a":1}' }],
     rest: "id: i.2\nevent: ru",
   });
 });
 
 test("comments, empty events and carriage returns are no data; several data lines are one text", () => {
   expect(parseEvents(": hello\r\n\r\nevent: x\n\ndata: a\r\ndata:b\r\n\r\n").events).toEqual([
-    { id: "", event: "message", data: "a\nb" },
+    { event: "message", data: "a\nb" },
   ]);
 });
 

@@ -1,9 +1,10 @@
 // Live updates: one event stream for all tabs of the browser, and queries that follow it. The tab that holds a lock reads the stream and passes
 // the events on; browsers allow about six connections to an origin, so a stream in each tab would block every request.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { LiveEvent, Problem } from "./api.ts";
+import type { CheckpointSummary } from "@holdfast/core/checkpoint";
+import type { CheckpointsPage, LiveEvent, Problem } from "./api.ts";
 import { Refused, get, problemOf, request, session } from "./client.ts";
-import { createStore, stoppedAt, useStore } from "./store.ts";
+import { createStore, newId, stoppedAt, useStore } from "./store.ts";
 
 /** `old`: the stream has been down for some seconds, and what is shown may be old. */
 export type Connection = { readonly kind: "live" } | { readonly kind: "old"; readonly since: number };
@@ -19,7 +20,6 @@ const SILENT_AFTER = 40_000;
 const HIDDEN_AFTER = 60_000;
 
 interface StreamEvent {
-  readonly id: string;
   readonly event: string;
   readonly data: string;
 }
@@ -29,13 +29,13 @@ export function parseEvents(text: string): { readonly events: readonly StreamEve
   const blocks = text.replaceAll("\r\n", "\n").split("\n\n");
   const rest = blocks.pop() ?? "";
   const events = blocks.flatMap((block) => {
-    const fields = { id: "", event: "message", data: [] as string[] };
+    const fields = { event: "message", data: [] as string[] };
     for (const line of block.split("\n")) {
       const [, name = "", value = ""] = /^([a-z]+):? ?(.*)$/.exec(line) ?? [];
       if (name === "data") fields.data.push(value);
-      else if (name === "id" || name === "event") fields[name] = value;
+      else if (name === "event") fields.event = value;
     }
-    return fields.data.length === 0 ? [] : [{ id: fields.id, event: fields.event, data: fields.data.join("\n") }];
+    return fields.data.length === 0 ? [] : [{ event: fields.event, data: fields.data.join("\n") }];
   });
   return { events, rest };
 }
@@ -47,8 +47,8 @@ type Message =
   | { readonly kind: "topics"; readonly tab: string; readonly topics: readonly string[] }
   | { readonly kind: "leader" };
 
-const RESYNC: LiveEvent = { event: "resync", data: { reason: "the subscription changed" } };
-const tab = crypto.randomUUID();
+const RESYNC: LiveEvent = { event: "resync", data: { reason: "the user acted" } };
+const tab = newId();
 const tabs = new BroadcastChannel("holdfast.live");
 const listeners = new Set<Listener>();
 /** How often each topic is used in this tab. */
@@ -58,7 +58,6 @@ let leads = false;
 let hidden = false;
 let stream: AbortController | null = null;
 let streamed = "";
-let lastId = "";
 let missedWhileFrozen = false;
 
 export function startLive(): void {
@@ -66,12 +65,15 @@ export function startLive(): void {
   addEventListener("pagehide", () => tell({ kind: "topics", tab, topics: [] }));
   watchVisibility();
   watchAge();
-  void navigator.locks.request("holdfast.live", () => {
+  const lead = (): Promise<void> => {
     leads = true;
     tell({ kind: "leader" });
-    // The lock is held until this tab is closed.
     return readStream();
-  });
+  };
+  // Browsers have locks for loopback and https only. With --host each tab reads a stream of its own.
+  if (!isSecureContext) void lead();
+  // The lock is held until this tab is closed.
+  else void navigator.locks.request("holdfast.live", lead);
 }
 
 /** Subscribes to topics. Returns what ends the subscription. */
@@ -90,7 +92,7 @@ export function subscribe(topics: readonly string[], listener: Listener): () => 
   };
 }
 
-/** Fetches again what this tab shows: a removed run leaves no entry that the stream could report. */
+/** Fetches again what this tab shows: after an action of the user it must not wait for the stream. */
 export function refresh(): void {
   emit(RESYNC);
 }
@@ -151,7 +153,9 @@ function topicsChanged(): void {
 }
 
 function allTopics(): string {
-  return [...new Set([...ownTopics(), ...[...topicsOfTabs.values()].flat()])].sort().join(",");
+  // The server limits their number: what every page needs comes first.
+  const topics = new Set([...ownTopics(), ...[...topicsOfTabs.values()].flat()]);
+  return [...topics].sort((a, b) => Number(a !== "runs") - Number(b !== "runs") || (a < b ? -1 : 1)).join(",");
 }
 
 function restartIfNeeded(): void {
@@ -199,7 +203,6 @@ function publish(value: Connection): void {
 }
 
 async function readOnce(own: AbortController): Promise<void> {
-  const topics = streamed;
   let silence = 0;
   const heard = (): void => {
     clearTimeout(silence);
@@ -207,17 +210,11 @@ async function readOnce(own: AbortController): Promise<void> {
   };
   heard();
   try {
-    const response = await request(`/api/events?topics=${encodeURIComponent(topics)}`, {
-      signal: own.signal,
-      headers: lastId === "" ? {} : { "last-event-id": lastId },
-    });
+    const response = await request(`/api/events?topics=${encodeURIComponent(streamed)}`, { signal: own.signal });
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
     if (reader === undefined) return;
     lost = null;
     if (connection.get().kind === "old") publish({ kind: "live" });
-    // What came between a query and its first subscription is not in the stream.
-    if (topics !== readTopics) share(RESYNC);
-    readTopics = topics;
     let rest = "";
     for (;;) {
       const { done, value } = await reader.read();
@@ -225,16 +222,12 @@ async function readOnce(own: AbortController): Promise<void> {
       heard();
       const parsed = parseEvents(rest + value);
       rest = parsed.rest;
-      for (const event of parsed.events) {
-        if (event.id !== "") lastId = event.id;
-        share({ event: event.event, data: JSON.parse(event.data) } as LiveEvent);
-      }
+      for (const { event, data } of parsed.events) share({ event, data: JSON.parse(data) } as LiveEvent);
     }
   } finally {
     clearTimeout(silence);
   }
 }
-let readTopics = "";
 
 function share(event: LiveEvent): void {
   tell({ kind: "event", event });
@@ -277,6 +270,22 @@ export interface Query<T> {
 /** What an event does to an answer: another answer, the same one, or a new request. */
 export type Follow<T> = (data: T, event: LiveEvent) => T | "again";
 
+/** The newest checkpoints of a run, and those around an old one. */
+export function useCheckpoints(run: string | null, around?: number): readonly CheckpointSummary[] {
+  const path = run === null ? null : `/api/runs/${run}/checkpoints?limit=200`;
+  const topics = run === null ? [] : [`run:${run}`];
+  const follow = afterEntry(run ?? "", /checkpoint|tag/);
+  const newest = useQuery<CheckpointsPage>(path, topics, follow).data?.checkpoints ?? [];
+  const oldest = newest.at(-1)?.sequence ?? 0;
+  const isOld = around !== undefined && around <= oldest;
+  const older = useQuery<CheckpointsPage>(
+    isOld ? `${path}&before=${Math.min(oldest, around + 100)}` : null,
+    topics,
+    follow,
+  );
+  return isOld ? [...newest, ...(older.data?.checkpoints ?? [])] : newest;
+}
+
 /** Asks again after an entry of the run whose kind matches. */
 export function afterEntry(run: string, kind = /./): <T>(data: T, event: LiveEvent) => T | "again" {
   return (data, event) =>
@@ -308,7 +317,7 @@ export function useQuery<T>(path: string | null, topics: readonly string[] = [],
 
   useEffect(() => {
     if (path === null || !open) return;
-    let timer = 0;
+    let [timer, took] = [0, 0];
     let running: AbortController | null = null;
     let wanted = false;
     const show = (data: T | null, problem: Problem | null): void => setState({ path, data, problem });
@@ -319,6 +328,7 @@ export function useQuery<T>(path: string | null, topics: readonly string[] = [],
       }
       running = new AbortController();
       const { signal } = running;
+      const started = performance.now();
       try {
         const data = await get<T>(path, signal);
         keep(path, data);
@@ -327,14 +337,20 @@ export function useQuery<T>(path: string | null, topics: readonly string[] = [],
         if (!signal.aborted) show(kept<T>(path), problemOf(error));
       }
       running = null;
+      took = performance.now() - started;
       if (wanted && !signal.aborted) {
         wanted = false;
         again();
       }
     };
+    // Events that come without a pause must neither delay the next request for ever, nor keep the server busy with a long answer.
     const again = (): void => {
-      clearTimeout(timer);
-      timer = window.setTimeout(() => void load(), 60);
+      if (timer !== 0) return;
+      const due = (): void => {
+        timer = 0;
+        void load();
+      };
+      timer = window.setTimeout(due, Math.max(60, 3 * took));
     };
     fetchAgain.current = again;
     const before = kept<T>(path);
@@ -342,11 +358,13 @@ export function useQuery<T>(path: string | null, topics: readonly string[] = [],
     void load();
     const stop = subscribe(topicList === "" ? [] : topicList.split(","), (event) => {
       if (event.event === "resync") return again();
+      if (event.event === "ping" || followed.current === undefined) return;
       const data = kept<T>(path);
-      if (data === null) return;
-      const next = followed.current?.(data, event) ?? data;
-      if (next === "again") return again();
+      const next = data === null ? "again" : followed.current(data, event);
       if (next === data) return;
+      // An answer that is on its way may be older than the event.
+      if (next === "again" || running !== null) again();
+      if (next === "again") return;
       keep(path, next);
       show(next, null);
     });

@@ -3,8 +3,8 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { LogRow, Problem, TextRange } from "./api.ts";
 import { get, problemOf } from "./client.ts";
-import { subscribe, useQuery } from "./live.ts";
-import { linesOf, messagesOf } from "./output.ts";
+import { useQuery } from "./live.ts";
+import { type Message, linesOf, messagesOf, readableLog } from "./output.ts";
 import { Age, Empty, ProblemCard, Skeleton, Text } from "./parts.tsx";
 import { bytes } from "./words.ts";
 
@@ -23,88 +23,85 @@ interface Shown {
 /** The output of the newest agent call, as it is written. */
 export function LogView({ run }: { readonly run: string }): JSX.Element {
   const path = `/api/runs/${run}/logs`;
-  const logs = useQuery<readonly LogRow[]>(path, [`run:${run}`], (data, event) =>
-    (event.event === "run" && event.data.key === run) ||
-    (event.event === "log" && event.data.key === run && !data.some(({ number }) => number === event.data.number))
-      ? "again"
-      : data,
-  );
+  const logs = useQuery<readonly LogRow[]>(path, [`run:${run}`, `log:${run}`], (data, event) => {
+    if (event.event === "run" && event.data.key === run) return "again";
+    if (event.event !== "log" || event.data.key !== run) return data;
+    const { row } = event.data;
+    return data.some(({ number }) => number === row.number)
+      ? data.map((one) => (one.number === row.number ? row : one))
+      : "again";
+  });
   const [chosen, setChosen] = useState<number | null>(null);
   const rows = logs.data ?? [];
   const newest = rows.toSorted((a, b) => Date.parse(b.modifiedAt) - Date.parse(a.modifiedAt))[0];
   const number = chosen ?? newest?.number ?? null;
+  const row = rows.find((one) => one.number === number);
   if (logs.data === null) return logs.problem === null ? <Skeleton /> : <ProblemCard problem={logs.problem} />;
   if (number === null) return <Empty title="No agent has written anything yet." />;
   return (
-    <div class="log">
+    <div>
       <div class="pane-head">
         <label class="check">
           Output of
           <select value={String(number)} onChange={(event) => setChosen(Number(event.currentTarget.value))}>
             {rows.map((row) => (
               <option key={row.number} value={String(row.number)}>
-                {`${row.step}, ${bytes(row.bytes)}`}
+                {`${row.stage === null ? "" : `${row.stage} · `}${row.step}, ${bytes(row.bytes)}`}
               </option>
             ))}
           </select>
         </label>
-        {newest === undefined ? null : (
+        {row === undefined ? null : (
           <span class="meta">
-            written <Age at={newest.modifiedAt} every={1000} /> ago
+            written <Age at={row.modifiedAt} every={1000} ago />
           </span>
         )}
       </div>
-      <LogText key={number} run={run} number={number} />
+      {row === undefined ? (
+        <Empty title="This output was removed." />
+      ) : (
+        <LogText key={`${run} ${row.number}`} run={run} row={row} />
+      )}
     </div>
   );
 }
 
-function LogText(props: { readonly run: string; readonly number: number }): JSX.Element {
-  const { run, number } = props;
-  const path = `/api/runs/${run}/logs/${number}`;
+function LogText({ run, row }: { readonly run: string; readonly row: LogRow }): JSX.Element {
+  const path = `/api/runs/${run}/logs/${row.number}`;
   const [shown, setShown] = useState<Shown | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
+  const newest = useRef(row);
+  newest.current = row;
+  const reading = useRef(false);
+  const next = useRef<number | null>(null);
 
-  useEffect(() => {
-    let current = true;
-    let next = 0;
-    const show = (update: (before: Shown | null) => Shown): void => {
-      if (current) setShown(update);
-    };
-    const load = (offset: number): Promise<void> =>
-      get<TextRange>(`${path}?offset=${offset}&limit=${PIECE}`).then(
-        (range) => {
-          next = range.next;
-          show((before) => join(before, range));
-        },
-        (error: unknown) => {
-          if (current) setProblem(problemOf(error));
-        },
-      );
-    void load(-PIECE);
-    const stop = subscribe([`log:${run}`], (event) => {
-      // Before the first part has come there is nothing to continue.
-      if (event.event === "resync" && next > 0) void load(next);
-      if (event.event !== "log" || next === 0 || event.data.key !== run || event.data.number !== number) return;
-      const { offset, text } = event.data;
-      // A piece that does not continue what is shown means that one was missed.
-      if (offset !== next) return void load(next);
-      next = offset + new TextEncoder().encode(text).length;
-      show((before) => join(before, { offset, text, next, bytes: next }));
-    });
-    return () => {
-      current = false;
-      stop();
-    };
-  }, [path]);
+  const load = async (): Promise<void> => {
+    if (reading.current) return;
+    reading.current = true;
+    const wanted = newest.current;
+    const behind = wanted.bytes - (next.current ?? 0);
+    // Of a log that grows faster than it can be read, the end is shown.
+    const offset = next.current === null || behind < 0 || behind > PIECE ? -PIECE : next.current;
+    try {
+      const range = await get<TextRange>(`${path}?offset=${offset}&limit=${PIECE}`);
+      next.current = range.next;
+      setShown((before) => join(before, range));
+      setProblem(null);
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+    reading.current = false;
+    if (newest.current !== wanted) void load();
+  };
+  useEffect(() => void load(), [row]);
   useLayoutEffect(() => {
     const element = box.current;
     if (element !== null && atEnd.current) element.scrollTop = element.scrollHeight;
   }, [shown]);
 
-  const lines = useMemo(() => (shown === null ? [] : linesOf(shown.text)), [shown]);
+  const lines = useMemo(() => (shown === null ? [] : linesOf(readableLog(shown.text))), [shown]);
   if (problem !== null) return <ProblemCard problem={problem} />;
   if (shown === null) return <Skeleton />;
   const earlier = async (): Promise<void> => {
@@ -132,7 +129,7 @@ function LogText(props: { readonly run: string; readonly number: number }): JSX.
         }}
       >
         {lines.slice(-LINES).map((line, index) => (
-          <div key={index} class="log-line">
+          <div key={index}>
             {line.map(({ text, style }, part) => (
               <Text key={part} class={style}>
                 {text}
@@ -147,9 +144,7 @@ function LogText(props: { readonly run: string; readonly number: number }): JSX.
 }
 
 function join(before: Shown | null, range: TextRange): Shown {
-  if (before === null || range.offset > before.next) return { text: range.text, from: range.offset, next: range.next };
-  // Two requests for the same part were under way.
-  if (range.offset < before.next) return before;
+  if (range.offset !== before?.next) return { text: range.text, from: range.offset, next: range.next };
   const text = before.text + range.text;
   if (text.length <= KEPT) return { ...before, text, next: range.next };
   const cut = text.indexOf("\n", text.length - KEPT) + 1;
@@ -187,22 +182,28 @@ export function Transcript({ href, size }: { readonly href: string; readonly siz
   if (problem !== null) return <ProblemCard problem={problem} />;
   if (pieces.size === 0) return <Skeleton />;
   return (
-    <div class="transcript">
+    <div>
       {from > 0 ? (
         <button type="button" onClick={() => setFrom(Math.max(0, from - PIECE))}>
           Show earlier messages
         </button>
       ) : null}
-      <ol>
-        {messages.map(({ role, text: said }, index) => (
-          <li key={index} class="message" data-role={role}>
-            <Text class="meta">{role}</Text>
-            <Text class="message-text">
-              {said.length > 8000 ? `${said.slice(0, 8000)} … ${said.length - 8000} more characters` : said}
-            </Text>
-          </li>
-        ))}
-      </ol>
+      <Messages messages={messages} />
     </div>
+  );
+}
+
+export function Messages({ messages }: { readonly messages: readonly Message[] }): JSX.Element {
+  return (
+    <ol>
+      {messages.map(({ role, text }, index) => (
+        <li key={index} class="message" data-role={role}>
+          <Text class="meta">{role}</Text>
+          <Text class="message-text">
+            {text.length > 8000 ? `${text.slice(0, 8000)} … ${text.length - 8000} more characters` : text}
+          </Text>
+        </li>
+      ))}
+    </ol>
   );
 }

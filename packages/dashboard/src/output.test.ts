@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { linesOf, messagesOf } from "./output.ts";
+import { linesOf, messagesOf, readableLog } from "./output.ts";
 
 const plain = (text: string): readonly string[] =>
   linesOf(text).map((line) => line.map((piece) => piece.text).join(""));
@@ -76,4 +76,20 @@ test("messages are read from the formats of several agents, and other lines are 
     { role: "", text: "not json" },
     { role: "", text: "{broken" },
   ]);
+});
+
+test("messages in a log are shown as what they say, and other lines as they are", () => {
+  const said = JSON.stringify({ type: "assistant", message: { content: [{ type: "text", text: "I look\nat a.ts" }] } });
+  const tool = JSON.stringify({ type: "assistant", message: { content: [{ name: "Edit", input: { path: "a.ts" } }] } });
+  const log = `plain\n${said}\n${tool}\n{"type":"edit","path":"a.ts"}\n{"type":"assis`;
+  expect(readableLog(log)).toBe(
+    'plain\nassistant: I look\nat a.ts\nassistant: → Edit {"path":"a.ts"}\n{"type":"edit","path":"a.ts"}\n{"type":"assis',
+  );
+  // Commands to a terminal in a message are removed like all others.
+  const hostile = JSON.stringify({ type: "result", text: "\u001b]0;owned\u0007red" });
+  expect(linesOf(readableLog(hostile))).toEqual([[{ text: "result: red", style: "" }]]);
+});
+
+test("the result that a process in the background prints for programs is not shown", () => {
+  expect(readableLog('one\n{"kind":"result","run":{}}\ntwo\n')).toBe("one\ntwo\n");
 });

@@ -87,6 +87,18 @@ export function messagesOf(transcript: string): readonly Message[] {
     });
 }
 
+/**
+ * A log as a person reads it: the JSON line of a message becomes what it says, and every other line stays. The result of a process in the
+ * background is there for programs only: the line before it says the same.
+ */
+export function readableLog(log: string): string {
+  return log.replaceAll(/^\{"kind":"result",.*\n?/gm, "").replaceAll(/^\{.*$/gm, (line) =>
+    messagesOf(line)
+      .map(({ role, text }) => (role === "" ? text : `${role}: ${text}`))
+      .join("\n"),
+  );
+}
+
 type Fields = Readonly<Record<string, unknown>>;
 
 function readMessage(value: unknown): Message | null {

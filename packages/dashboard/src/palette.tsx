@@ -1,10 +1,10 @@
 // The command palette: pages, runs, checkpoints, the actions of the run that is open, and settings. Typed addresses work as they are.
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { CheckpointsPage, RunPage, RunsPage } from "./api.ts";
+import type { CheckpointPage, RunPage, RunsPage } from "./api.ts";
 import { Dialog } from "./dialog.tsx";
 import { keysShown } from "./keys.tsx";
-import { frozen, setFrozen, useQuery } from "./live.ts";
+import { frozen, setFrozen, useCheckpoints, useQuery } from "./live.ts";
 import { Text, copy, go, pageCommand, route } from "./parts.tsx";
 import { askPlan } from "./plan-sheet.tsx";
 import { NO_FILTER, type Route, checkpointRoute, parsePoint, runRoute } from "./router.ts";
@@ -24,7 +24,10 @@ export default function Palette({ onClose }: { readonly onClose: () => void }): 
   const open = "run" in here && here.run !== null ? here.run : null;
   const runs = useQuery<RunsPage>("/api/runs");
   const page = useQuery<RunPage>(open === null ? null : `/api/runs/${open}`);
-  const checkpoints = useQuery<CheckpointsPage>(open === null ? null : `/api/runs/${open}/checkpoints?limit=200`);
+  const checkpoint = useQuery<CheckpointPage>(
+    here.page === "checkpoint" ? `/api/runs/${here.run}/checkpoints/${here.sequence}` : null,
+  );
+  const checkpoints = useCheckpoints(open);
   const [query, setQuery] = useState("");
   const [at, setAt] = useState(0);
   const input = useRef<HTMLInputElement>(null);
@@ -33,7 +36,7 @@ export default function Palette({ onClose }: { readonly onClose: () => void }): 
   const to = (title: string, about: string, target: Route): Item => ({ title, about, run: () => go(target) });
   const rows = runs.data?.rows ?? [];
   const items: readonly Item[] = [
-    ...(page.data?.actions ?? [])
+    ...[...(checkpoint.data?.actions ?? []), ...(page.data?.actions ?? [])]
       .filter(({ why }) => why === null)
       .map(({ label, action }) => ({ title: `${label}…`, about: open ?? "", run: () => askPlan(action) })),
     ...rows.map(({ key, title, statusWord }) => to(title, `${key} · ${statusWord}`, runRoute(key))),
@@ -48,7 +51,7 @@ export default function Palette({ onClose }: { readonly onClose: () => void }): 
             to(tab.charAt(0).toUpperCase() + tab.slice(1), open, runRoute(open, tab)),
           ),
         ]),
-    ...(open === null ? [] : (checkpoints.data?.checkpoints ?? [])).map(({ sequence, stage, iteration, tags }) =>
+    ...checkpoints.map(({ sequence, stage, iteration, tags }) =>
       to(
         `@${sequence} ${stageWord(stage, iteration)} ${tags.join(" ")}`,
         open ?? "",

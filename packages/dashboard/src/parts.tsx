@@ -1,11 +1,11 @@
 // The parts that all pages share: icons, status chips, text from outside, links, commands, gauges and tabs.
 import { type ComponentChildren, Fragment, type JSX, h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Budget, Link, Problem, RunRow } from "./api.ts";
+import type { Budget, Link, Problem, RunRow, RunsPage } from "./api.ts";
 import type { Query } from "./live.ts";
 import { NO_FILTER, type Route, hrefOf, parseRoute } from "./router.ts";
 import { announcement, createStore, useNow } from "./store.ts";
-import { type Tone, age, gaugesOf, moment, reveal, toneOf, webAddress } from "./words.ts";
+import { type Tone, age, gaugesOf, moment, partsOf, resultsWord, reveal, toneOf, webAddress } from "./words.ts";
 
 /** Paths on a grid of 16 by 16, drawn with strokes. `fill:` draws a filled shape. */
 const ICONS = {
@@ -39,11 +39,11 @@ const ICONS = {
 } as const;
 export type IconName = keyof typeof ICONS;
 
-export function Icon({ name, class: more = "" }: { readonly name: IconName; readonly class?: string }): JSX.Element {
+export function Icon({ name }: { readonly name: IconName }): JSX.Element {
   const shape: string = ICONS[name];
   const filled = shape.startsWith("fill:");
   return (
-    <svg class={`icon ${filled ? "icon-filled" : ""} ${more}`} viewBox="0 0 16 16" aria-hidden="true">
+    <svg class={`icon ${filled ? "icon-filled" : ""}`} viewBox="0 0 16 16" aria-hidden="true">
       <path d={filled ? shape.slice(5) : shape} />
     </svg>
   );
@@ -67,6 +67,15 @@ export function Text(props: {
   );
   if (props.as === undefined && props.class === undefined) return <Fragment>{pieces}</Fragment>;
   return h(props.as ?? "span", props.class === undefined ? null : { class: props.class }, pieces);
+}
+
+/** The heading of a page. It takes the focus if what had it is gone with the page before. */
+export function Heading(props: { readonly class?: string; readonly children: ComponentChildren }): JSX.Element {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    if (hasMoved && document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
+  }, []);
+  return <h1 ref={heading} tabIndex={-1} {...props} />;
 }
 
 /** Long text from outside in a box that scrolls. */
@@ -97,23 +106,28 @@ export function Fact(props: {
   );
 }
 
-/** A table whose first column names its rows. `right`: the column from which on cells are numbers. */
+/** A table whose first column names its rows. `right`: the column from which on cells are numbers. An empty text heads no column. */
 export function Table(props: {
-  readonly head: readonly string[];
+  readonly head: readonly ComponentChildren[];
   readonly rows: readonly (readonly ComponentChildren[])[];
   readonly right?: number;
+  readonly class?: string;
 }): JSX.Element {
   const { head, rows, right = head.length } = props;
   const side = (column: number): string => (column >= right ? "right num" : "num");
   return (
-    <table class="table">
+    <table class={`table ${props.class ?? ""}`}>
       <thead>
         <tr>
-          {head.map((title, column) => (
-            <th key={title} scope="col" class={side(column)}>
-              {title}
-            </th>
-          ))}
+          {head.map((title, column) =>
+            title === "" ? (
+              <td key={column} />
+            ) : (
+              <th key={column} scope="col" class={side(column)}>
+                {title}
+              </th>
+            ),
+          )}
         </tr>
       </thead>
       <tbody>
@@ -165,7 +179,13 @@ export function IconButton(props: {
 
 export const route = createStore<Route>({ page: "home" });
 
+/** Whether the user has gone from one address to another. */
+let hasMoved = false;
+let opened = false;
+
 export function readAddress(): void {
+  hasMoved ||= opened;
+  opened = true;
   route.set(parseRoute(location.pathname, location.search));
 }
 
@@ -240,11 +260,14 @@ export function Chip(props: {
 }
 
 /** The time since a moment. The full time is its tooltip. */
-export function Age({ at, every = 10_000 }: { readonly at: string; readonly every?: number }): JSX.Element {
+/** `ago`: as a part of a sentence. */
+export function Age(props: { readonly at: string; readonly every?: number; readonly ago?: true }): JSX.Element {
+  const { at, every = 10_000, ago } = props;
   const now = useNow(every);
+  const text = age(at, now);
   return (
     <time class="num" dateTime={at} title={moment(at, now)}>
-      {age(at, now)}
+      {ago === undefined ? text : text === "now" ? "just now" : `${text} ago`}
     </time>
   );
 }
@@ -257,9 +280,20 @@ export function say(text: string): void {
 /** A command of the CLI that does the same, with a button that copies it. */
 export function Command({ text }: { readonly text: string }): JSX.Element {
   const [copied, setCopied] = useState(false);
+  const [begin, place, rest] = partsOf(text);
   return (
     <div class="command">
-      <Text as="code">{text}</Text>
+      <code>
+        <Text>{begin}</Text>
+        {place === "" ? null : (
+          <span class="command-place" title={place}>
+            <bdi>
+              <Text>{place}</Text>
+            </bdi>
+          </span>
+        )}
+        <Text>{rest}</Text>
+      </code>
       <IconButton
         icon={copied ? "done" : "copy"}
         title={copied ? "copied" : "Copy this command"}
@@ -314,6 +348,23 @@ export function ProblemCard({ problem }: { readonly problem: Problem }): JSX.Ele
   );
 }
 
+/** Repositories whose runs are missing here, or old. */
+export function UnreadRepositories({ problems }: Pick<RunsPage, "problems">): JSX.Element {
+  return (
+    <>
+      {problems.map(({ repository, problem }) => (
+        <section key={repository} class="card problem">
+          <h2>
+            <Repository name={repository} />
+          </h2>
+          <Text as="p">{problem.message}</Text>
+          {problem.command === null ? null : <Command text={problem.command} />}
+        </section>
+      ))}
+    </>
+  );
+}
+
 /** An empty list names what to do next. */
 export function Empty(props: {
   readonly title: string;
@@ -351,7 +402,7 @@ export function Scores({ scores }: { readonly scores: readonly number[] }): JSX.
   const best = Math.max(...scores);
   if (shown.length === 0) return null;
   return (
-    <span class="scores num" title={`scores: ${scores.join(", ")}`}>
+    <span class="num" title={`scores: ${scores.join(", ")}`}>
       <span class="sr-only">scores </span>
       {scores.length > shown.length ? <span class="meta">… </span> : null}
       {shown.map((score, index) => (
@@ -364,11 +415,17 @@ export function Scores({ scores }: { readonly scores: readonly number[] }): JSX.
 }
 
 /** What a check said, one sign for each time. */
-export function Trail({ trail }: { readonly trail: readonly boolean[] }): JSX.Element {
-  const shown = trail.slice(-12);
+export function Trail({
+  trail,
+  most = 12,
+}: {
+  readonly trail: readonly boolean[];
+  readonly most?: number;
+}): JSX.Element {
+  const shown = trail.slice(-most);
   return (
     <span class="trail">
-      <span class="sr-only">{shown.map((passed) => (passed ? "passed" : "failed")).join(", ")}</span>
+      <span class="sr-only">{resultsWord(shown)}</span>
       <span aria-hidden="true">
         {trail.length > shown.length ? "…" : ""}
         {shown.map((passed, index) => (
@@ -382,7 +439,7 @@ export function Trail({ trail }: { readonly trail: readonly boolean[] }): JSX.El
 }
 
 export function Gauges({ budget }: { readonly budget: Budget }): JSX.Element | null {
-  const gauges = gaugesOf(budget);
+  const gauges = gaugesOf(budget, useNow(1000));
   if (gauges.length === 0) return null;
   return (
     <dl class="run-facts">
@@ -500,7 +557,7 @@ export function Tabs<T extends string>(props: {
     list.current?.querySelector<HTMLElement>(`#tab-${next.key}`)?.focus();
   };
   return (
-    <div class={`tabs ${props.class ?? ""}`}>
+    <div class={props.class ?? ""}>
       <div role="tablist" aria-label={props.label} class="tab-list" ref={list} onKeyDown={move}>
         {tabs.map(({ key, label, count = null, about }) => (
           <button

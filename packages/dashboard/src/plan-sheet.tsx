@@ -5,8 +5,10 @@ import type { Action, AllowedAction, ApplyRequest, ApplyResult, Plan, Problem } 
 import { Refused, post, problemOf } from "./client.ts";
 import { Dialog } from "./dialog.tsx";
 import { connection, refresh } from "./live.ts";
-import { Command, Icon, IconButton, ProblemCard, Skeleton, Text, say } from "./parts.tsx";
-import { createStore, useStore } from "./store.ts";
+import { A, Command, Icon, IconButton, ProblemCard, Skeleton, Text, go, route, say } from "./parts.tsx";
+import { NO_FILTER, runRoute } from "./router.ts";
+import { createStore, newId, useStore } from "./store.ts";
+import { mayRetry, refusalTitle } from "./words.ts";
 
 const asked = createStore<Action | null>(null);
 const result = createStore<Extract<ApplyResult, { readonly kind: "done" }> | null>(null);
@@ -67,12 +69,32 @@ function questionOf(action: Action): Question | null {
 export function PlanSheet(): JSX.Element | null {
   const action = useStore(asked);
   const [complete, setComplete] = useState<Action | null>(null);
-  useEffect(() => setComplete(null), [action]);
+  // A text that was refused can be changed.
+  const [typed, setTyped] = useState<string | null>(null);
+  useEffect(() => {
+    setComplete(null);
+    setTyped(null);
+  }, [action]);
   if (action === null) return null;
   const close = (): void => asked.set(null);
-  const question = complete === null ? questionOf(action) : null;
-  if (question !== null) return <AskFirst question={question} onDone={setComplete} onClose={close} />;
-  return <ShowPlan action={withoutEmptyName(complete ?? action)} onClose={close} />;
+  const question = questionOf(action);
+  if (question === null || complete !== null)
+    return (
+      <ShowPlan
+        action={withoutEmptyName(complete ?? action)}
+        onBack={question === null ? null : () => setComplete(null)}
+        onClose={close}
+      />
+    );
+  return (
+    <AskFirst
+      question={question}
+      text={typed ?? question.initial}
+      onText={setTyped}
+      onDone={setComplete}
+      onClose={close}
+    />
+  );
 }
 
 function withoutEmptyName(action: Action): Action {
@@ -81,11 +103,12 @@ function withoutEmptyName(action: Action): Action {
 
 function AskFirst(props: {
   readonly question: Question;
+  readonly text: string;
+  readonly onText: (text: string) => void;
   readonly onDone: (action: Action) => void;
   readonly onClose: () => void;
 }): JSX.Element {
-  const { question } = props;
-  const [text, setText] = useState(question.initial);
+  const { question, text } = props;
   const done = question.required && text.trim() === "" ? null : question.complete(text.trim());
   return (
     <Dialog label={question.title} onClose={props.onClose} class="plan">
@@ -99,7 +122,7 @@ function AskFirst(props: {
           <h2>{question.title}</h2>
           <label class="field">
             {question.label}
-            <input type="text" value={text} onInput={(event) => setText(event.currentTarget.value)} autofocus />
+            <input type="text" value={text} onInput={(event) => props.onText(event.currentTarget.value)} autofocus />
           </label>
         </div>
         <div class="sheet-end">
@@ -115,7 +138,13 @@ function AskFirst(props: {
   );
 }
 
-function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClose: () => void }): JSX.Element {
+function ShowPlan(props: {
+  readonly action: Action;
+  /** null: the user typed nothing for it. */
+  readonly onBack: (() => void) | null;
+  readonly onClose: () => void;
+}): JSX.Element {
+  const { action, onBack, onClose } = props;
   const [plan, setPlan] = useState<Plan | null>(null);
   const [before, setBefore] = useState<Plan | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -124,6 +153,7 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
   const old = useStore(connection).kind === "old";
   const key = useRef("");
 
+  const [tries, setTries] = useState(0);
   useEffect(() => {
     let current = true;
     post<Plan>("/api/plans", action).then(
@@ -133,7 +163,7 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
     return () => {
       current = false;
     };
-  }, [action]);
+  }, [action, tries]);
   useEffect(() => cancel.current?.focus(), [plan === null]);
 
   const apply = async (): Promise<void> => {
@@ -141,17 +171,23 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
     setBusy(true);
     setProblem(null);
     // A repeated request after a lost answer has the same key, so it is done once.
-    key.current ||= crypto.randomUUID();
+    key.current ||= newId();
     const answer = await send(plan, { digest: plan.digest, key: key.current });
     setBusy(false);
     switch (answer.kind) {
       case "done":
         result.set(answer);
         say(answer.text);
+        if (plan.action.kind === "remove") leaveRun(plan.action.run);
         refresh();
         return onClose();
       case "failed":
-        return setProblem(answer.problem);
+        setProblem(answer.problem);
+        if (answer.problem.code === "NO_SERVER") return;
+        // This plan was used. Whether the action is still possible, only a new one can say.
+        key.current = "";
+        setBefore(null);
+        return setPlan(null);
       case "changed":
         key.current = "";
         setBefore(plan);
@@ -159,7 +195,7 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
     }
   };
 
-  const title = plan?.title ?? "Making the plan";
+  const title = plan?.title ?? (problem === null ? "Making the plan" : refusalTitle(action, problem));
   return (
     <Dialog
       label={title}
@@ -169,14 +205,16 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void apply();
       }}
     >
-      <div class="sheet-body spaced">
+      <div class="sheet-body spaced" role="region" aria-label="Plan" tabIndex={0}>
         <h2>
           <Text>{title}</Text>
         </h2>
         {before === null ? null : (
           <p class="notice" role="alert">
-            <Icon name="warning" /> The run changed since this plan was made. This is the new plan; its changed lines
-            are marked.
+            <Icon name="warning" /> The run changed since this plan was made. This is the new plan;{" "}
+            {plan === null || hasSameLines(plan, before)
+              ? "its text is the same, because only the content of its files differs."
+              : "its changed lines are marked."}
           </p>
         )}
         {problem === null ? null : <ProblemCard problem={problem} />}
@@ -185,14 +223,38 @@ function ShowPlan({ action, onClose }: { readonly action: Action; readonly onClo
       </div>
       <div class="sheet-end">
         {plan === null ? null : <Command text={plan.command} />}
-        <button type="button" class="push" ref={cancel} onClick={onClose}>
-          Cancel
-        </button>
-        {plan === null ? null : (
-          <button type="button" class="primary" disabled={busy || old} onClick={() => void apply()} title="Ctrl Enter">
-            {busy ? "Working…" : plan.button}
+        <div class="sheet-buttons">
+          <button type="button" ref={cancel} onClick={onClose}>
+            {plan === null && problem !== null ? "Close" : "Cancel"}
           </button>
-        )}
+          {plan !== null || problem === null || onBack === null ? null : (
+            <button type="button" class="primary" onClick={onBack}>
+              Change it
+            </button>
+          )}
+          {plan === null && problem !== null && mayRetry(problem) ? (
+            <button
+              type="button"
+              onClick={() => {
+                setProblem(null);
+                setTries(tries + 1);
+              }}
+            >
+              Try again
+            </button>
+          ) : null}
+          {plan === null ? null : (
+            <button
+              type="button"
+              class="primary"
+              disabled={busy || old}
+              onClick={() => void apply()}
+              title="Ctrl Enter"
+            >
+              {busy ? "Working…" : plan.button}
+            </button>
+          )}
+        </div>
       </div>
     </Dialog>
   );
@@ -223,6 +285,10 @@ function PlanLines({ plan, before }: { readonly plan: Plan; readonly before: Pla
   );
 }
 
+function hasSameLines(plan: Plan, before: Plan): boolean {
+  return plan.lines.every(({ title, texts }) => texts.every((text) => hasLine(before, title, text)));
+}
+
 function hasLine(plan: Plan, title: string, text: string): boolean {
   return plan.lines.some((line) => line.title === title && line.texts.includes(text));
 }
@@ -241,15 +307,26 @@ function planIn(body: unknown): Plan | null {
   return has ? (body.plan as Plan) : null;
 }
 
+/** The pages of a run that was removed are gone. */
+function leaveRun(run: string): void {
+  const here = route.get();
+  if ("run" in here && here.run === run && here.page !== "inbox") go({ page: "runs", filter: NO_FILTER }, "replace");
+}
+
 /** What was done last, and its undo. */
 export function ResultStrip(): JSX.Element | null {
   const done = useStore(result);
-  const { undo = null } = done ?? {};
+  const { undo = null, run = null } = done ?? {};
   if (done === null) return null;
   return (
     <div class="result" role="status">
       <Icon name="done" />
       <Text as="span">{done.text}</Text>
+      {run === null ? null : (
+        <A to={runRoute(run)} class="button">
+          Open
+        </A>
+      )}
       {undo === null ? null : (
         <button type="button" onClick={() => askPlan(undo)}>
           <Icon name="undo" /> Undo…
@@ -275,7 +352,7 @@ export function Actions(props: { readonly actions: readonly AllowedAction[]; rea
             title={reason ?? undefined}
             onClick={() => (reason === null ? askPlan(action) : say(reason))}
           >
-            <Text>{label}</Text>…
+            <Text>{label}</Text>…{why === null ? null : <Text class="why-not">{why}</Text>}
           </button>
         );
       })}

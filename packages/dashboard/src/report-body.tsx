@@ -2,9 +2,10 @@
 import type { JSX } from "preact";
 import type { Report, Timeline } from "./api.ts";
 import { Lines, Patch } from "./diff-view.tsx";
-import { Box, Fact, Gauges, Outside, RowFacts, StatusChip, Table, Text } from "./parts.tsx";
+import { Box, Fact, Gauges, Heading, Outside, RowFacts, StatusChip, Table, Text } from "./parts.tsx";
 import { whereOf } from "./rows.ts";
-import { costByStage, storyOf, workEnd } from "./timeline.ts";
+import { GraphView, TeamView } from "./team.tsx";
+import { costByStage, lengthOf, storyOf, workEnd } from "./timeline.ts";
 import { bytes, clock, duration, money, plural, short, stageWord } from "./words.ts";
 
 /** Years and days are part of a document that is read later. */
@@ -13,7 +14,7 @@ function when(at: string): string {
 }
 
 export function ReportBody({ report }: { readonly report: Report }): JSX.Element {
-  const { page, timeline, checkpoints, effects, changes, patches } = report;
+  const { page, timeline, checkpoints, effects, files, patches } = report;
   const { row, reasonCard, issueText } = page;
   const end = workEnd(timeline);
   return (
@@ -22,9 +23,9 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
         <Text as="p" class="meta">
           {`${row.repository} / ${row.run.id}`}
         </Text>
-        <h1 tabIndex={-1}>
+        <Heading>
           <Text>{row.title}</Text>
-        </h1>
+        </Heading>
         <p class="facts">
           <StatusChip row={row} />
           <Text>{whereOf(row)}</Text>
@@ -40,7 +41,7 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
       {row.budget === null ? null : <Gauges budget={row.budget} />}
       {reasonCard === null ? null : (
         <section>
-          <h2>Why it stopped</h2>
+          <h2>{reasonCard.title}</h2>
           <Text as="p">{reasonCard.cause}</Text>
           {reasonCard.tail.length === 0 ? null : <Box label="End of the output">{reasonCard.tail.join("\n")}</Box>}
         </section>
@@ -66,7 +67,7 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
                 {span === null ? null : (
                   <span class="meta num">
                     {" "}
-                    {duration((span.endedAt === null ? end : Date.parse(span.endedAt)) - Date.parse(span.startedAt))}
+                    {duration(lengthOf(span, end))}
                     {span.spent?.microUsd == null || span.spent.microUsd === 0
                       ? ""
                       : ` · ${money(span.spent.microUsd)}`}
@@ -95,10 +96,22 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
           </ul>
         </section>
       )}
+      {page.graph === null ? null : (
+        <section>
+          <h2>Task graph</h2>
+          <GraphView graph={page.graph} />
+        </section>
+      )}
+      {page.team === null ? null : (
+        <section>
+          <h2>Team</h2>
+          <TeamView team={page.team} />
+        </section>
+      )}
       <section>
         <h2>Checkpoints</h2>
         <Table
-          head={["Checkpoint", "Saved", "In", "Score", "Added", "Digest"]}
+          head={["Checkpoint", "Saved", "Stage", "Score so far", "Added", "Digest"]}
           rows={checkpoints.map(({ sequence, createdAt, stage, iteration, score, size, digest, tags }) => [
             <Text>{`@${sequence} ${tags.join(" ")}`}</Text>,
             clock(createdAt, true),
@@ -109,13 +122,13 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
           ])}
         />
       </section>
-      {changes?.files == null ? null : (
+      {files === null ? null : (
         <section>
           <h2>
-            Changes: {plural(changes.files.length, "file")} <Lines files={changes.files} />
+            Changes: {plural(files.length, "file")} <Lines files={files} />
           </h2>
           {patches.map(({ path, patch, truncated }) => (
-            <section key={path} class="report-file">
+            <section key={path}>
               <h3 class="mono">
                 <Text>{path}</Text>
               </h3>

@@ -2,13 +2,12 @@
 import type { JSX } from "preact";
 import type { Report } from "./api.ts";
 import { useQuery } from "./live.ts";
-import { A, Loaded, PageCommand } from "./parts.tsx";
+import { A, Heading, Loaded, PageCommand } from "./parts.tsx";
 import { ReportBody } from "./report-body.tsx";
-import { type Route, runRoute } from "./router.ts";
+import { type At, runRoute } from "./router.ts";
+import { useProgram } from "./store.ts";
 
-type ReportRoute = Extract<Route, { readonly page: "report" }>;
-
-export default function ReportPageView({ here }: { readonly here: ReportRoute }): JSX.Element {
+export default function ReportPageView({ here }: { readonly here: At<"report"> }): JSX.Element {
   const query = useQuery<Report>(`/api/runs/${here.run}/report`);
   const id = here.run.split("/")[1] ?? here.run;
   return (
@@ -19,11 +18,11 @@ export default function ReportPageView({ here }: { readonly here: ReportRoute })
           Print
         </button>
       </div>
-      {query.problem === null ? null : <h1 tabIndex={-1}>{here.run}</h1>}
+      {query.problem === null ? null : <Heading>{here.run}</Heading>}
       <Loaded query={query} rows={10}>
         {(report) => <ReportBody report={report} />}
       </Loaded>
-      <PageCommand text={`holdfast format export ${id} --to html`} />
+      <PageCommand text={`${useProgram(here.run)} format export ${id} --to html`} />
     </>
   );
 }

@@ -9,6 +9,7 @@ export const TABS = [
   "checks",
   "cost",
   "graph",
+  "team",
 ] as const satisfies readonly string[];
 export type Tab = (typeof TABS)[number];
 
@@ -53,6 +54,9 @@ export type Route =
   | { readonly page: "compare"; readonly runs: readonly string[] }
   | { readonly page: "report"; readonly run: string }
   | { readonly page: "unknown"; readonly path: string };
+
+/** The address of one kind of page. */
+export type At<P extends Route["page"]> = Extract<Route, { readonly page: P }>;
 
 export function parseRoute(path: string, search: string): Route {
   const unknown: Route = { page: "unknown", path };
@@ -105,11 +109,11 @@ export function hrefOf(route: Route): string {
   }
 }
 
-export function runRoute(run: string, tab: Tab = "now"): Extract<Route, { readonly page: "run" }> {
+export function runRoute(run: string, tab: Tab = "now"): At<"run"> {
   return { page: "run", run, tab, between: null, file: null, entry: null };
 }
 
-export function checkpointRoute(run: string, sequence: number): Extract<Route, { readonly page: "checkpoint" }> {
+export function checkpointRoute(run: string, sequence: number): At<"checkpoint"> {
   return { page: "checkpoint", run, sequence, plane: "files", against: null, file: null };
 }
 
@@ -147,7 +151,7 @@ function parseRun(parts: readonly string[], query: URLSearchParams): Route | nul
   return { page: "checkpoint", run, sequence: from, plane, against: parsePoint(query.get("against") ?? ""), file };
 }
 
-function tabPath({ tab, between, entry }: Extract<Route, { readonly page: "run" }>): string {
+function tabPath({ tab, between, entry }: At<"run">): string {
   if (tab === "journal" && entry !== null) return `/entry/${entry}`;
   if (tab === "changes" && between !== null) return `/@${between[0]}..${between[1]}`;
   return tab === "now" ? "" : `/${tab}`;

@@ -1,7 +1,17 @@
 import { expect, test } from "vitest";
 import type { RunRow, RunsPage } from "./api.ts";
-import { NO_FILTER } from "./router.ts";
-import { followRuns, holdRows, runsPath, whereOf } from "./rows.ts";
+import { NO_FILTER, TABS, runRoute } from "./router.ts";
+import {
+  actWord,
+  followRuns,
+  holdRows,
+  listCommand,
+  runsPath,
+  stuckWord,
+  tabCommand,
+  todayWord,
+  whereOf,
+} from "./rows.ts";
 
 const row = (key: string, more: Partial<RunRow> = {}): RunRow => ({
   key,
@@ -33,6 +43,10 @@ const row = (key: string, more: Partial<RunRow> = {}): RunRow => ({
   pullRequest: null,
   issue: null,
   crashes: 0,
+  said: null,
+  ownMicroUsd: 0,
+  restored: null,
+  continues: null,
   updatedAt: "2026-11-18T07:00:00.000Z",
   damaged: [],
   ...more,
@@ -59,7 +73,7 @@ test.each([
 });
 
 test("other events change nothing", () => {
-  expect(followRuns(page, { event: "inbox", data: { count: 1 } })).toBe(page);
+  expect(followRuns(page, { event: "ping", data: { asOf: "" } })).toBe(page);
   expect(followRuns(page, { event: "removed", data: { key: "shop/c" } })).toBe(page);
 });
 
@@ -81,7 +95,57 @@ test("rows that are new or in another group wait while the list is used", () => 
   expect(held.page.counts).toEqual(page.counts);
 });
 
+test("a removed row goes at once, even while others wait", () => {
+  const next = { ...page, rows: [row("shop/c"), row("shop/b")] };
+  expect(holdRows(page, next)).toMatchObject({ waiting: 1, page: { rows: [{ key: "shop/b" }] } });
+});
+
 test("rows that only changed do not wait", () => {
   const next = { ...page, rows: [row("shop/a", { crashes: 2 }), row("shop/b")] };
   expect(holdRows(page, next)).toEqual({ page: next, waiting: 0 });
+});
+
+test("the command of the list has its filter", () => {
+  expect(listCommand(NO_FILTER, null)).toBe("holdfast list --all-repositories");
+  expect(listCommand({ repo: "shop", status: "failed", workflow: "impl", q: "a; b" }, "holdfast --cwd /shop")).toBe(
+    "holdfast --cwd /shop list --status failed --workflow impl | grep -iF -e 'a; b'",
+  );
+});
+
+test("each tab names the command that shows the same", () => {
+  const commands = TABS.map((tab) => [tab, tabCommand(runRoute("shop/a", tab), row("shop/a"))]);
+  expect(Object.fromEntries(commands)).toEqual({
+    now: "output a",
+    team: "output a",
+    changes: "format export a --to html",
+    conversation: "output a",
+    journal: "events a",
+    effects: "show a",
+    checks: "format export a --to html",
+    cost: "format export a --to html",
+    graph: "show a --graph",
+  });
+  expect(tabCommand({ ...runRoute("shop/a", "journal"), entry: 48 }, row("shop/a"))).toBe(
+    "events a --after 47 --limit 1 --json",
+  );
+});
+
+test("a running run whose check keeps failing says so", () => {
+  const checks = [
+    { name: "gate", trail: [true, false, false] },
+    { name: "check-1", trail: [true, false, false, false] },
+  ];
+  expect(stuckWord(row("shop/a", { group: "running", checks }))).toBe("check-1 fails 3 times in a row");
+  expect(stuckWord(row("shop/a", { group: "running", checks: checks.slice(0, 1) }))).toBeNull();
+  expect(stuckWord(row("shop/a", { group: "finished", checks }))).toBeNull();
+});
+
+test("what changed today is counted, and where nothing is asked nothing is answered", () => {
+  const at = Date.parse("2026-11-18T07:00:00.000Z");
+  expect(todayWord(page, at)).toBe("today 2 runs");
+  // What a fork has from its parent was spent once.
+  const rows = [row("shop/a", { ownMicroUsd: 500_000 }), row("shop/fork", { ownMicroUsd: 100_000 })];
+  expect(todayWord({ rows }, at)).toBe("today 2 runs · $0.60");
+  expect(todayWord(page, at + 3 * 86_400_000)).toBe("");
+  expect(actWord(row("shop/a"))).toBe("See why");
 });

@@ -2,7 +2,6 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
-import type { Json } from "@holdfast/core/json";
 import type {
   Changes,
   CheckpointPage,
@@ -17,13 +16,12 @@ import type {
 import { Chunks } from "./chunks.tsx";
 import { Effects, FileChanges, JsonText, PointSelect, ValueChanges, diffPath } from "./diff-view.tsx";
 import { useQuery } from "./live.ts";
-import { LogView, Transcript } from "./output-view.tsx";
-import { Box, Empty, Gauges, Icon, Loaded, PageCommand, Table, Text, Trail, go } from "./parts.tsx";
+import { LogView, Messages, Transcript } from "./output-view.tsx";
+import { messagesOf } from "./output.ts";
+import { Box, Empty, Loaded, PageCommand, Table, Text, Trail, go } from "./parts.tsx";
 import { CostTable } from "./report-body.tsx";
-import { type Point, type Route, addressOf, runRoute } from "./router.ts";
-import { clock, money, moment } from "./words.ts";
-
-type RunRoute = Extract<Route, { readonly page: "run" }>;
+import { type At, type Point, addressOf, runRoute } from "./router.ts";
+import { clock, failuresOf, money, moment, plural } from "./words.ts";
 
 export function NowTab({ page }: { readonly page: RunPage }): JSX.Element {
   const { row, notes, issueText } = page;
@@ -66,7 +64,7 @@ export function NowTab({ page }: { readonly page: RunPage }): JSX.Element {
 }
 
 export function ChangesTab(props: {
-  readonly here: RunRoute;
+  readonly here: At<"run">;
   readonly checkpoints: readonly CheckpointSummary[];
   readonly between: readonly [Point, Point];
 }): JSX.Element {
@@ -105,7 +103,9 @@ export function ChangesTab(props: {
 
 function ChangesSummary({ changes }: { readonly changes: Changes }): JSX.Element {
   const same = changes.files?.length === 0 && changes.values.length === 0 && changes.effects.length === 0;
-  return <span class="meta">{same ? "same files, same state" : `${changes.values.length} values differ`}</span>;
+  return (
+    <span class="meta">{same ? "same files, same state" : `${plural(changes.values.length, "value")} changed`}</span>
+  );
 }
 
 function OtherPlanes({ changes }: { readonly changes: Changes }): JSX.Element {
@@ -120,10 +120,15 @@ function OtherPlanes({ changes }: { readonly changes: Changes }): JSX.Element {
   );
   return (
     <div class="planes">
-      {plane("State", values.length, values.length > 0 && values.length <= 12, <ValueChanges values={values} />)}
+      {plane(
+        "State",
+        values.length,
+        values.length > 0 && values.length <= 12,
+        <ValueChanges values={values} more={changes.moreValues} />,
+      )}
       {conversation === null
         ? null
-        : plane("Conversation", conversation.messages, true, <Text as="p">{conversation.text}</Text>)}
+        : plane("Conversation", conversation.messages, true, <Messages messages={messagesOf(conversation.text)} />)}
       {effects.length === 0 ? null : plane("Effects", effects.length, true, <Effects effects={effects} />)}
     </div>
   );
@@ -146,7 +151,7 @@ export function ConversationTab({ row }: { readonly row: RunRow }): JSX.Element 
             <Text as="p" class="meta">
               {`${conversation.agent}, session ${conversation.session ?? "none"}, as of checkpoint ${latest.sequence}`}
             </Text>
-            <Transcript href={conversation.href} size={conversation.bytes} />
+            <Transcript key={conversation.href} href={conversation.href} size={conversation.bytes} />
           </>
         )
       }
@@ -154,7 +159,7 @@ export function ConversationTab({ row }: { readonly row: RunRow }): JSX.Element 
   );
 }
 
-export function JournalTab({ here }: { readonly here: RunRoute }): JSX.Element {
+export function JournalTab({ here }: { readonly here: At<"run"> }): JSX.Element {
   const { run } = here;
   const path = `/api/runs/${run}/entries`;
   const query = useQuery<EntriesPage>(path, [`run:${run}`], (page, event) => {
@@ -279,7 +284,8 @@ export function EffectsTab({ run }: { readonly run: string }): JSX.Element {
 
 export function ChecksTab({ row }: { readonly row: RunRow }): JSX.Element {
   const { checks, scores } = row;
-  if (checks.length === 0 && scores.length === 0) return <Empty title="Nothing was checked yet." />;
+  if (checks.length === 0 && scores.length === 0)
+    return <Empty title="No check of the run's own changes has finished." />;
   return (
     <Table
       head={["Check", "Results, oldest first", "Now"]}
@@ -299,7 +305,7 @@ export function ChecksTab({ row }: { readonly row: RunRow }): JSX.Element {
 }
 
 function SameFailure({ trail }: { readonly trail: readonly boolean[] }): JSX.Element | null {
-  const failures = trail.length - 1 - trail.lastIndexOf(true);
+  const failures = failuresOf(trail);
   return failures < 3 ? null : <span class="meta"> fails {failures} times in a row</span>;
 }
 
@@ -308,7 +314,6 @@ export function CostTab(props: { readonly row: RunRow; readonly timeline: Timeli
   const hours = (budget?.spent.milliseconds ?? 0) / 3_600_000;
   return (
     <>
-      {budget === null ? null : <Gauges budget={budget} />}
       {budget?.spent.microUsd == null || hours < 0.02 ? null : (
         <p class="meta">{money(budget.spent.microUsd / hours)} in an hour of work</p>
       )}
@@ -318,90 +323,5 @@ export function CostTab(props: { readonly row: RunRow; readonly timeline: Timeli
         <CostTable timeline={props.timeline} end={Date.parse(props.timeline.to)} />
       )}
     </>
-  );
-}
-
-interface GraphNode {
-  readonly id: string;
-  readonly action: string;
-  readonly state: string;
-  readonly critical: boolean;
-  readonly waitsFor: readonly string[];
-  readonly reason: string | null;
-}
-
-const NODE_TONES: Readonly<Record<string, string>> = {
-  complete: "done",
-  running: "running",
-  interrupted: "crashed",
-  failed: "failed",
-  unknown: "you",
-  skipped: "aborted",
-  queued: "queued",
-  pending: "queued",
-};
-
-/** The task graph by batches: each column can run at the same time. */
-export function GraphTab({ graph }: { readonly graph: Json | null }): JSX.Element {
-  const { batches, nodes } = readGraph(graph);
-  if (nodes.size === 0) return <Empty title="This run has no task graph." />;
-  return (
-    <ol class="graph">
-      {batches.map((batch, index) => (
-        <li key={index} class="batch">
-          <h2 class="meta">batch {index + 1}</h2>
-          <ul>
-            {batch.flatMap((id) => {
-              const node = nodes.get(id);
-              if (node === undefined) return [];
-              const tone = NODE_TONES[node.state] ?? "queued";
-              return [
-                <li key={id} class={`node tone-${tone} ${node.critical ? "node-critical" : ""}`}>
-                  <span class="apart">
-                    <Text as="b">{node.id}</Text>
-                    <span class="node-state">{node.state}</span>
-                  </span>
-                  <Text>{node.action}</Text>
-                  <Text class="meta">{node.waitsFor.length === 0 ? null : `after ${node.waitsFor.join(", ")}`}</Text>
-                  {node.reason === null ? null : (
-                    <span class="meta">
-                      <Icon name="warning" /> <Text>{node.reason}</Text>
-                    </span>
-                  )}
-                </li>,
-              ];
-            })}
-          </ul>
-        </li>
-      ))}
-    </ol>
-  );
-}
-
-function readGraph(graph: Json | null): {
-  readonly batches: readonly (readonly string[])[];
-  readonly nodes: ReadonlyMap<string, GraphNode>;
-} {
-  const fields = typeof graph === "object" && graph !== null ? Object.entries(graph) : [];
-  const find = (name: string): unknown => fields.find(([key]) => key === name)?.[1];
-  const batches = find("batches");
-  const nodes = find("nodes");
-  if (!Array.isArray(batches) || !Array.isArray(nodes)) return { batches: [], nodes: new Map() };
-  return {
-    batches: batches.map((batch: unknown) =>
-      Array.isArray(batch) ? batch.filter((id) => typeof id === "string") : [],
-    ),
-    nodes: new Map(nodes.filter(isGraphNode).map((node) => [node.id, node])),
-  };
-}
-
-function isGraphNode(value: unknown): value is GraphNode {
-  if (typeof value !== "object" || value === null) return false;
-  const has = (name: string, type: string): boolean => name in value && typeof Reflect.get(value, name) === type;
-  return (
-    has("id", "string") &&
-    has("action", "string") &&
-    has("state", "string") &&
-    Array.isArray(Reflect.get(value, "waitsFor"))
   );
 }

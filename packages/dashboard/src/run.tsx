@@ -1,20 +1,10 @@
 // The page of a run: why it stopped, what it does now, its timeline, and its tabs.
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
-import type {
-  Action,
-  AllowedAction,
-  CheckpointsPage,
-  LiveEvent,
-  ReasonCard,
-  RunPage,
-  RunRow,
-  RunsPage,
-  Timeline,
-} from "./api.ts";
+import { useEffect, useState } from "preact/hooks";
+import type { Action, AllowedAction, LiveEvent, ReasonCard, RunPage, RunRow, RunsPage, Timeline } from "./api.ts";
 import { Question } from "./inbox.tsx";
 import { useKeys } from "./keys.tsx";
-import { afterEntry, useQuery } from "./live.ts";
+import { afterEntry, useCheckpoints, useQuery } from "./live.ts";
 import {
   A,
   Age,
@@ -22,7 +12,9 @@ import {
   Command,
   Fact,
   Gauges,
+  Heading,
   Icon,
+  IconButton,
   Loaded,
   PageCommand,
   RowFacts,
@@ -31,36 +23,27 @@ import {
   StatusChip,
   Tabs,
   Text,
+  copy,
   go,
 } from "./parts.tsx";
 import { Actions, askPlan } from "./plan-sheet.tsx";
-import { NO_FILTER, type Point, type Route, TABS, type Tab, checkpointRoute, runRoute } from "./router.ts";
-import { whereOf } from "./rows.ts";
-import {
-  ChangesTab,
-  ChecksTab,
-  ConversationTab,
-  CostTab,
-  EffectsTab,
-  GraphTab,
-  JournalTab,
-  NowTab,
-} from "./run-tabs.tsx";
-import { useNow } from "./store.ts";
+import { type At, NO_FILTER, type Point, TABS, type Tab, checkpointRoute, runRoute } from "./router.ts";
+import { actWord, nowWord, tabCommand } from "./rows.ts";
+import { ChangesTab, ChecksTab, ConversationTab, CostTab, EffectsTab, JournalTab, NowTab } from "./run-tabs.tsx";
+import { openTitle, useNow, useProgram } from "./store.ts";
+import { GraphView, TeamView } from "./team.tsx";
 import { TimelineView } from "./timeline-view.tsx";
-import { duration, toneOf } from "./words.ts";
+import { localTimes, toneOf } from "./words.ts";
 
-type RunRoute = Extract<Route, { readonly page: "run" }>;
-
-export default function RunPageView({ here }: { readonly here: RunRoute }): JSX.Element {
+export default function RunPageView({ here }: { readonly here: At<"run"> }): JSX.Element {
   const { run } = here;
   const query = useQuery<RunPage>(`/api/runs/${run}`, ["runs", `run:${run}`], followRun);
   return (
     <>
       {query.data === null ? (
-        <h1 tabIndex={-1}>
+        <Heading>
           <Text>{run}</Text>
-        </h1>
+        </Heading>
       ) : null}
       <Loaded query={query} rows={8}>
         {(page) => <RunView here={here} page={page} />}
@@ -69,23 +52,25 @@ export default function RunPageView({ here }: { readonly here: RunRoute }): JSX.
   );
 }
 
-function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPage }): JSX.Element {
+function RunView({ here, page }: { readonly here: At<"run">; readonly page: RunPage }): JSX.Element {
   const { run } = here;
   const { row, undo, inbox, reasonCard } = page;
   const path = `/api/runs/${run}`;
   const timeline = useQuery<Timeline>(`${path}/timeline`, [`run:${run}`], afterEntry(run));
-  const checkpoints = useQuery<CheckpointsPage>(
-    `${path}/checkpoints?limit=200`,
-    [`run:${run}`],
-    afterEntry(run, /checkpoint|tag/),
-  );
   const runs = useQuery<RunsPage>("/api/runs");
+  const program = useProgram(run);
+  useEffect(() => {
+    openTitle.set(row.title === row.run.id ? "" : row.title);
+    return () => openTitle.set("");
+  }, [row.title]);
   const [chosen, setChosen] = useState<number | null>(null);
-  const list = checkpoints.data?.checkpoints ?? [];
+  const list = useCheckpoints(run);
   const sequences = list.map(({ sequence }) => sequence).toSorted((x, y) => x - y);
   const between = betweenOf(here, sequences);
   const [a, b] = between;
   const selected = chosen ?? sequences.at(-1) ?? null;
+  // Those of a team are there if the run has one, or if the address asks for them.
+  const tabs = TABS.filter((tab) => (tab !== "graph" && tab !== "team") || tab === here.tab || page[tab] !== null);
   // On a tab the user came for something else: the question is one line.
   const brief = here.tab !== "now";
   const show = (tab: Tab): void => go(runRoute(run, tab), "replace");
@@ -118,7 +103,10 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
     r: () => act((sequence) => ({ kind: "restore", run, sequence, paths: null })),
     f: () => act((sequence) => ({ kind: "fork", run, sequence, as: null })),
     t: () => act((sequence) => ({ kind: "tag", run, sequence, name: "" })),
-    ...Object.fromEntries(TABS.map((tab, index) => [String(index + 1), () => show(tab)])),
+    // A question on the page has them for its options.
+    ...(inbox === null || brief
+      ? Object.fromEntries(tabs.map((tab, index) => [String(index + 1), () => show(tab)]))
+      : {}),
   });
   return (
     <>
@@ -126,9 +114,9 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
         repository={row.repository}
         run={<Text as="code">{row.run.id}</Text>}
         title={
-          <h1 tabIndex={-1}>
+          <Heading>
             <Text>{row.title}</Text>
-          </h1>
+          </Heading>
         }
         actions={<RunActions actions={page.actions} report={row.key} />}
       />
@@ -151,9 +139,9 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
       ) : brief ? (
         <div class="undo-strip asks">
           <Icon name="you" />
-          <Text as="span">{inbox.title}</Text>
+          <Text as="span">{localTimes(inbox.title, Date.now())}</Text>
           <A to={{ page: "inbox", run: row.key }} class="button">
-            Answer
+            {actWord(row)}
           </A>
         </div>
       ) : (
@@ -178,10 +166,7 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
         label="Parts of the run"
         shown={here.tab}
         onShow={show}
-        tabs={TABS.filter((tab) => tab !== "graph" || page.graph !== null).map((key) => ({
-          key,
-          label: key.charAt(0).toUpperCase() + key.slice(1),
-        }))}
+        tabs={tabs.map((key) => ({ key, label: key.charAt(0).toUpperCase() + key.slice(1) }))}
       >
         {here.tab === "now" ? <NowTab page={page} /> : null}
         {here.tab === "changes" ? <ChangesTab here={here} checkpoints={list} between={between} /> : null}
@@ -190,34 +175,31 @@ function RunView({ here, page }: { readonly here: RunRoute; readonly page: RunPa
         {here.tab === "effects" ? <EffectsTab run={run} /> : null}
         {here.tab === "checks" ? <ChecksTab row={row} /> : null}
         {here.tab === "cost" ? <CostTab row={row} timeline={timeline.data} /> : null}
-        {here.tab === "graph" ? <GraphTab graph={page.graph} /> : null}
+        {here.tab === "graph" ? <GraphView graph={page.graph} /> : null}
+        {here.tab === "team" ? <TeamView team={page.team} /> : null}
       </Tabs>
-      {here.tab === "changes" ? null : <PageCommand text={TAB_COMMANDS[here.tab]?.(row.run.id) ?? page.command} />}
+      {here.tab === "changes" ? null : <PageCommand text={`${program} ${tabCommand(here, row)}`} />}
     </>
   );
 }
-
-/** The commands of tabs that `holdfast status` does not show. */
-const TAB_COMMANDS: Readonly<Partial<Record<Tab, (id: string) => string>>> = {
-  conversation: (id) => `holdfast output ${id}`,
-  journal: (id) => `holdfast events ${id}`,
-};
 
 function followRun(page: RunPage, event: LiveEvent): RunPage | "again" {
   const { key, run } = page.row;
   if (event.event === "removed" && event.data.key === key) return "again";
   if (event.event !== "run" || event.data.key !== key) return page;
-  const same = event.data.run.entries === run.entries && event.data.run.status.kind === run.status.kind;
+  const { run: now, group } = event.data;
+  const same = now.entries === run.entries && now.status.kind === run.status.kind && group === page.row.group;
   // A heartbeat changes only the row.
   return same ? { ...page, row: event.data } : "again";
 }
 
-/** What the tab `changes` compares unless the address says it: the last two checkpoints. */
-function betweenOf(here: RunRoute, sequences: readonly number[]): readonly [Point, Point] {
+/** What the tab `changes` compares unless the address says it: all that the run has done. */
+function betweenOf(here: At<"run">, sequences: readonly number[]): readonly [Point, Point] {
   if (here.between !== null) return here.between;
   const newest = sequences.at(-1);
   if (newest === undefined) return ["base", "worktree"];
-  return [sequences.at(-2) ?? "base", newest];
+  // Without its first checkpoint, the files that it began with.
+  return [sequences[0] === 1 && newest > 1 ? 1 : "base", newest];
 }
 
 function RunActions(props: { readonly actions: readonly AllowedAction[]; readonly report: string }): JSX.Element {
@@ -234,7 +216,9 @@ function RunActions(props: { readonly actions: readonly AllowedAction[]; readonl
         </summary>
         <div class="menu-body">
           <Actions actions={props.actions.filter((action) => !first.includes(action))} />
-          <A to={{ page: "report", run: props.report }}>Report on one page</A>
+          <A to={{ page: "report", run: props.report }} class="menu-link">
+            Report on one page
+          </A>
         </div>
       </details>
     </div>
@@ -244,14 +228,14 @@ function RunActions(props: { readonly actions: readonly AllowedAction[]; readonl
 function NowLine({ row }: { readonly row: RunRow }): JSX.Element {
   const { status } = row.run;
   const now = useNow(1000);
-  const since = row.step === null ? "" : ` · ${duration(now - Date.parse(row.step.since))}`;
-  if (status.kind !== "running") return <Text class="num">{whereOf(row)}</Text>;
   return (
     <>
-      <Text class="num">{`${whereOf(row)}${since}`}</Text>
-      <span class="meta heartbeat">
-        heartbeat <Age at={status.holder.heartbeatAt} every={1000} /> ago
-      </span>
+      <Text class="num">{nowWord(row, now)}</Text>
+      {status.kind !== "running" ? null : (
+        <span class="meta heartbeat">
+          heartbeat <Age at={status.holder.heartbeatAt} every={1000} ago />
+        </span>
+      )}
     </>
   );
 }
@@ -269,7 +253,12 @@ function Facts({ page }: { readonly page: RunPage }): JSX.Element {
         </Fact>
         <Fact title="Checkpoints">{run.checkpoints}</Fact>
         <Fact title="Worktree" class="mono fact-long">
-          {worktree === null ? null : <Text>{worktree}</Text>}
+          {worktree === null ? null : (
+            <>
+              <Text>{worktree}</Text>
+              <IconButton icon="copy" label="Copy the path of the worktree" onClick={() => void copy(worktree)} />
+            </>
+          )}
         </Fact>
       </dl>
       {budget === null ? null : <Gauges budget={budget} />}
@@ -286,9 +275,9 @@ function ForkedFrom({ repository, id }: { readonly repository: string; readonly 
 function Reason({ card }: { readonly card: ReasonCard }): JSX.Element {
   return (
     <section class="card reason" aria-labelledby="why">
-      <h2 id="why">Why it stopped</h2>
+      <h2 id="why">{card.title}</h2>
       <Text as="p" class="strong">
-        {card.cause}
+        {localTimes(card.cause, Date.now())}
       </Text>
       <Text as="p" class="meta">
         {card.why}

@@ -1,14 +1,15 @@
 // The page of all runs, in groups by who must act.
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Boot, type RunRow, type RunsPage } from "./api.ts";
+import type { Boot, RunRow, RunsPage } from "./api.ts";
+import { Chunks } from "./chunks.tsx";
 import { useKeys } from "./keys.tsx";
 import { useQuery } from "./live.ts";
 import {
   A,
   Age,
-  Command,
   Empty,
+  Heading,
   Outside,
   PageCommand,
   ProblemCard,
@@ -18,12 +19,24 @@ import {
   StatusChip,
   Text,
   Trail,
+  UnreadRepositories,
   go,
 } from "./parts.tsx";
 import { type Filter, NO_FILTER, runRoute } from "./router.ts";
-import { GROUPS, followRuns, holdRows, isFiltered, runsPath, whereOf } from "./rows.ts";
-import { marked, useNow, useStore } from "./store.ts";
-import { amount, duration, money, moment, plural } from "./words.ts";
+import {
+  GROUPS,
+  actWord,
+  followRuns,
+  holdRows,
+  isFiltered,
+  listCommand,
+  nowWord,
+  runsPath,
+  stuckWord,
+  todayWord,
+} from "./rows.ts";
+import { marked, useNow, useProgram, useStore } from "./store.ts";
+import { costWord, localTimes, money, plural, resultsWord } from "./words.ts";
 
 const STATUSES = ["running", "queued", "waiting", "paused", "crashed", "saved", "done", "failed", "aborted"];
 
@@ -43,13 +56,13 @@ export function RunsPageView({ filter, boot }: { readonly filter: Filter; readon
   const page = held?.page ?? shown?.page ?? data;
   const waiting = held?.waiting ?? 0;
   useRowKeys();
-  const { repo, q } = filter;
-  const command = ["holdfast list", repo === "" ? "--all-repositories" : "", q === "" ? "" : `| grep ${q}`];
+  const program = useProgram(filter.repo);
   return (
     <>
       <div class="head">
-        <h1 tabIndex={-1}>Runs</h1>
+        <Heading>Runs</Heading>
         <Filters filter={filter} boot={boot} page={page} />
+        <span class="meta num push">{page === null ? "" : todayWord(page, Date.now())}</span>
       </div>
       {problem === null ? null : <ProblemCard problem={problem} />}
       <div
@@ -65,7 +78,7 @@ export function RunsPageView({ filter, boot }: { readonly filter: Filter; readon
         {page === null ? <Skeleton rows={8} /> : <Rows page={page} filter={filter} boot={boot} />}
       </div>
       <MarkedBar />
-      <PageCommand text={command.filter((part) => part !== "").join(" ")} />
+      <PageCommand text={listCommand(filter, filter.repo === "" ? null : program)} />
     </>
   );
 }
@@ -121,36 +134,42 @@ function Rows(props: { readonly page: RunsPage; readonly filter: Filter; readonl
   const many = (boot?.repositories.length ?? 0) > 1;
   return (
     <>
-      {page.problems.map(({ repository, problem }) => (
-        <section key={repository} class="card problem">
-          <h2>
-            <Repository name={repository} />
-          </h2>
-          <Text as="p">{problem.message}</Text>
-          {problem.command === null ? null : <Command text={problem.command} />}
-        </section>
-      ))}
-      {total === 0 && page.rows.length === 0 ? <NoRuns filter={filter} /> : null}
+      <UnreadRepositories problems={page.problems} />
+      {total === 0 && page.rows.length === 0 ? <NoRuns filter={filter} /> : <Heads />}
       {GROUPS.map(([group, title]) => {
         const rows = page.rows.filter((row) => row.group === group);
         if (rows.length === 0) return null;
         return (
-          <section key={group} class={`group group-${group}`} aria-labelledby={`group-${group}`}>
+          <section key={group} id={group} class="group" aria-labelledby={`group-${group}`}>
             <h2 class="group-title" id={`group-${group}`}>
               {title} <span class="num">{page.counts[group]}</span>
             </h2>
-            <ul class="rows">
-              {rows.map((row) => (
-                <Row key={row.key} row={row} many={many} />
-              ))}
-              {group === "finished" && page.next !== null ? (
-                <More filter={filter} before={page.next} many={many} />
-              ) : null}
-            </ul>
+            <GroupRows
+              key={runsPath(filter)}
+              rows={rows}
+              many={many}
+              filter={filter}
+              next={group === "finished" ? page.next : null}
+            />
           </section>
         );
       })}
     </>
+  );
+}
+
+/** What the columns are, for the eyes. Each cell says it itself to a screen reader. */
+function Heads(): JSX.Element {
+  const heads = ["status", "title", "now", "score", "cost", "age", "act"] as const;
+  const words = ["Status", "Run", "Now", "Scores, checks", "Cost", "Changed", "Compare"];
+  return (
+    <div class="row heads" aria-hidden="true">
+      {heads.map((head, index) => (
+        <span key={head} class={`row-${head}`}>
+          {words[index]}
+        </span>
+      ))}
+    </div>
   );
 }
 
@@ -174,24 +193,43 @@ function NoRuns({ filter }: { readonly filter: Filter }): JSX.Element {
   );
 }
 
-function More(props: { readonly filter: Filter; readonly before: string; readonly many: boolean }): JSX.Element {
-  const [shown, setShown] = useState(false);
-  const { data } = useQuery<RunsPage>(shown ? runsPath(props.filter, props.before) : null);
-  if (data === null)
-    return (
-      <li class="more-rows">
-        <button type="button" disabled={shown} onClick={() => setShown(true)}>
-          {shown ? "Loading…" : "Show older runs"}
-        </button>
-      </li>
-    );
-  const finished = data.rows.filter(({ group }) => group === "finished");
+/** The rows of a group, and on request those of its next pages. */
+function GroupRows(props: {
+  readonly rows: readonly RunRow[];
+  readonly many: boolean;
+  readonly filter: Filter;
+  /** Where its next page begins; null: the rows are all of them. */
+  readonly next: string | null;
+}): JSX.Element {
+  const [older, setOlder] = useState<readonly RunRow[]>([]);
+  const [before, setBefore] = useState<string | null>(null);
+  const { data } = useQuery<RunsPage>(before === null ? null : runsPath(props.filter, before));
+  const fetched = before === null ? [] : (data?.rows ?? []).filter(({ group }) => group === "finished");
+  const next = before === null ? props.next : (data?.next ?? null);
+  const loading = before !== null && data === null;
+  const newest = new Set(props.rows.map(({ key }) => key));
+  // A run that has changed since it was fetched is among the newest.
+  const rows = [...props.rows, ...[...older, ...fetched].filter(({ key }) => !newest.has(key))];
   return (
     <>
-      {finished.map((row) => (
-        <Row key={row.key} row={row} many={props.many} />
-      ))}
-      {data.next === null ? null : <More filter={props.filter} before={data.next} many={props.many} />}
+      <div class="rows" role="list">
+        <Chunks items={rows} rowHeight={50}>
+          {(row) => <Row key={row.key} row={row} many={props.many} />}
+        </Chunks>
+      </div>
+      {next === null && !loading ? null : (
+        <button
+          type="button"
+          class="more-rows"
+          disabled={loading}
+          onClick={() => {
+            setOlder([...older, ...fetched]);
+            setBefore(next);
+          }}
+        >
+          {loading ? "Loading…" : "Show older runs"}
+        </button>
+      )}
     </>
   );
 }
@@ -200,8 +238,8 @@ function Row({ row, many }: { readonly row: RunRow; readonly many: boolean }): J
   const selected = useStore(marked).includes(row.key);
   const { pullRequest, reason, budget, group } = row;
   return (
-    <li class={`row row-${group}`} data-row={row.key} data-state={row.run.status.kind}>
-      <span class="row-status">
+    <div role="listitem" class={`row row-${group}`} data-row={row.key} data-state={row.run.status.kind}>
+      <span>
         <StatusChip row={row} brief />
       </span>
       <span class="row-title">
@@ -214,10 +252,12 @@ function Row({ row, many }: { readonly row: RunRow; readonly many: boolean }): J
         </span>
       </span>
       <span class="row-now">
-        <Text class="row-reason">{reason}</Text>
+        <Text class="row-reason">{reason === null ? null : localTimes(reason, Date.now())}</Text>
         <span class={reason === null ? "" : "meta"}>
           <Doing row={row} />
         </span>
+        <Text class="meta row-said">{row.said}</Text>
+        <Text class="meta notice">{stuckWord(row)}</Text>
         {pullRequest === null ? null : (
           <span class="above">
             <Outside link={pullRequest} />
@@ -227,24 +267,26 @@ function Row({ row, many }: { readonly row: RunRow; readonly many: boolean }): J
       <span class="row-score">
         <Scores scores={row.scores} />
         {row.checks.slice(0, group === "finished" ? 0 : 2).map(({ name, trail }) => (
-          <span key={name} class="meta" title={name}>
-            <Trail trail={trail} />
+          <span key={name} class="meta row-check" title={`${name}: ${resultsWord(trail)}`}>
+            <Text as="span">{name}</Text> <Trail trail={trail} most={5} />
           </span>
         ))}
       </span>
       <span class="row-cost num">
-        {budget === null ? null : amount(budget.spent)}
-        {budget?.limit.microUsd == null || budget.spent.microUsd === null ? null : (
+        <span class="sr-only">cost </span>
+        {budget === null ? null : costWord(budget)}
+        {budget?.limit.microUsd == null || budget.spent.microUsd === null || budget.unknown.microUsd > 0 ? null : (
           <span class="meta"> / {money(budget.limit.microUsd)}</span>
         )}
       </span>
       <span class="row-age meta">
+        <span class="sr-only">changed </span>
         <Age at={row.updatedAt} every={group === "running" ? 1000 : 10_000} />
       </span>
       <span class="row-act">
         {group === "you" ? (
           <A to={{ page: "inbox", run: row.key }} class="button">
-            Answer
+            {actWord(row)}
           </A>
         ) : null}
         <label class="mark-box" title="Select for comparison (x)">
@@ -252,23 +294,15 @@ function Row({ row, many }: { readonly row: RunRow; readonly many: boolean }): J
           <span class="sr-only">Select {row.run.id} for comparison</span>
         </label>
       </span>
-    </li>
+    </div>
   );
 }
 
 function Doing({ row }: { readonly row: RunRow }): JSX.Element {
-  const now = useNow(1000);
-  const { status } = row.run;
-  const since = row.step === null ? "" : ` · ${duration(Math.max(0, now - Date.parse(row.step.since)))}`;
-  const until =
-    status.kind === "waiting" && status.until !== null && !status.due
-      ? `until ${moment(status.until, now)}, then it continues by itself`
-      : "";
-  const queued = status.kind === "queued" && status.position !== null ? `number ${status.position} in the queue` : "";
-  const parts = [`${whereOf(row)}${row.group === "running" ? since : ""}`, until, queued].filter((part) => part !== "");
+  const now = useNow(row.group === "finished" ? 60_000 : 1000);
   return (
     <span class="num">
-      <Text>{parts.join(" · ")}</Text>
+      <Text>{nowWord(row, now)}</Text>
       {row.crashes > 0 ? <span class="meta"> · survived {plural(row.crashes, "crash", "crashes")}</span> : null}
     </span>
   );

@@ -34,6 +34,11 @@ export function useStore<T>(store: Store<T>): T {
   return value;
 }
 
+/** Unlike `randomUUID`, also for a page that is neither of loopback nor of https. */
+export function newId(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** A setting that this browser keeps. Without storage it lasts as long as the page. */
 export function createSetting(name: string, initial: string): Store<string> {
   const key = `holdfast.${name}`;
@@ -68,6 +73,17 @@ export const later = createSetting("later", "{}");
 export const marked = createStore<readonly string[]>([]);
 
 export const paletteShown = createStore(false);
+
+/** How the commands of each repository begin. */
+export const programs = createStore<ReadonlyMap<string, string>>(new Map());
+
+/** How a command for a run begins. `key`: of a repository or of a run. */
+export function useProgram(key: string): string {
+  return useStore(programs).get(key.split("/")[0] ?? "") ?? "holdfast";
+}
+
+/** The title of the run that is open; "" if it has none of its own. */
+export const openTitle = createStore("");
 
 /** What a screen reader announces. */
 export const announcement = createStore("");

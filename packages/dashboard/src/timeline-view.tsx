@@ -14,16 +14,18 @@ import {
   type View,
   WHOLE,
   axisOf,
+  barsOf,
   curvePoints,
-  labelled,
   lanesOf,
   leftByRestores,
+  lengthOf,
+  stagger,
   storyOf,
   workEnd,
   zoom,
   zoomAxis,
 } from "./timeline.ts";
-import { type Tone, amount, clock, duration, money, short, stageWord } from "./words.ts";
+import { type Tone, amount, clock, duration, money, plural, short, stageWord } from "./words.ts";
 
 /** A span that is not over has the colour of its timeline: the status of the run. */
 const TONES = { done: "done", failed: "failed", interrupted: "crashed", open: "open" } as const;
@@ -91,7 +93,7 @@ export function TimelineView(props: Props): JSX.Element {
     if (!next.delete(id)) next.add(id);
     setOpen(next);
   };
-  const most = 200;
+  const most = 100;
   const shown = all ? story : story.slice(-most);
   return (
     <section
@@ -192,11 +194,26 @@ export function TimelineView(props: Props): JSX.Element {
             />
           ))}
         </div>
+        <Marks
+          title="effects"
+          axis={axis}
+          marks={timeline.marks.filter(({ kind }) => /^(?:effect|undo)$/.test(kind))}
+        />
+        <Marks
+          title="you"
+          axis={axis}
+          marks={timeline.marks.filter(({ kind }) => /^(?:answer|restore|fork)$/.test(kind))}
+        />
         {curves(timeline).map((curve) => (
           <Curve key={curve.title} axis={axis} {...curve} />
         ))}
         <Checkpoints {...props} axis={axis} />
       </div>
+      {timeline.omitted === 0 ? null : (
+        <p class="meta">
+          The timeline leaves out {plural(timeline.omitted, "short step")}. The journal has all of them.
+        </p>
+      )}
     </section>
   );
 }
@@ -231,8 +248,7 @@ function gapLines(text: string): readonly string[] {
 function SpanFacts({ span, end }: { readonly span: Span | null; readonly end: number }): JSX.Element | null {
   if (span === null) return null;
   const spent = span.spent === null ? "" : amount(span.spent);
-  const until = span.endedAt === null ? end : Date.parse(span.endedAt);
-  const facts = [duration(until - Date.parse(span.startedAt)), spent].filter((fact) => fact !== "" && fact !== "$0");
+  const facts = [duration(lengthOf(span, end)), spent].filter((fact) => fact !== "" && fact !== "$0");
   return <span class="meta num"> {facts.join(" · ")}</span>;
 }
 
@@ -276,12 +292,10 @@ function LaneBars(props: {
         <span>
           <Text>{lane.title}</Text>
         </span>
-        {last?.score == null ? null : <span class="num lane-score">{last.score}</span>}
+        {last?.score == null ? null : <span class="num">{last.score}</span>}
       </button>
       <svg class="plot" aria-hidden="true">
-        {lane.spans.map((span) => (
-          <Bar key={span.id} span={span} axis={axis} end={end} top={4} height={14} />
-        ))}
+        <Bars spans={lane.spans} axis={axis} end={end} top={4} height={14} />
         {crashes.map(({ entry, at, text }) => (
           <svg key={entry} x={`${axis.x(at)}%`} y="4" class="crash tone-crashed" overflow="visible">
             <title>{text}</title>
@@ -297,9 +311,7 @@ function LaneBars(props: {
                 <Text>{parts.length === 1 ? name : `${name} ×${parts.length}`}</Text>
               </span>
               <svg class="plot">
-                {parts.map((span) => (
-                  <Bar key={span.id} span={span} axis={axis} end={end} top={6} height={8} />
-                ))}
+                <Bars spans={parts} axis={axis} end={end} top={6} height={8} />
               </svg>
             </div>
           ))
@@ -308,38 +320,34 @@ function LaneBars(props: {
   );
 }
 
-function Bar(props: {
-  readonly span: Span;
+function Bars(props: {
+  readonly spans: readonly Span[];
   readonly axis: Axis;
   readonly end: number;
   readonly top: number;
   readonly height: number;
 }): JSX.Element {
-  const { span, axis, end, top, height } = props;
-  const x0 = axis.x(span.startedAt);
-  const x1 = span.endedAt === null ? axis.x(end) : axis.x(span.endedAt);
-  const middle = top + height / 2;
+  const { axis, end, top, height } = props;
   return (
-    <g class={`bar-${span.result} tone-${TONES[span.result]}`} data-result={span.result}>
-      <title>{`${span.text} (${duration(Math.max(0, (span.endedAt === null ? end : Date.parse(span.endedAt)) - Date.parse(span.startedAt)))})`}</title>
-      <rect class="span" x={`${x0}%`} y={top} width={`${Math.max(0.15, x1 - x0)}%`} height={height} rx="2" />
-      {span.result === "interrupted" ? (
-        <rect
-          class="span-hatch"
-          x={`${x0}%`}
-          y={top}
-          width={`${Math.max(0.15, x1 - x0)}%`}
-          height={height}
-          fill="url(#hatch)"
-        />
-      ) : null}
-      {span.result === "failed" ? (
-        <svg x={`${x1}%`} y={middle} class="end-mark" overflow="visible">
-          <path d="M4 -3l6 6M10 -3l-6 6" />
-        </svg>
-      ) : null}
-      {span.result === "open" ? <rect class="edge" x={`${x1}%`} y={top - 2} width="2" height={height + 4} /> : null}
-    </g>
+    <>
+      {barsOf(props.spans, axis, end).map(({ span, count, x0, x1 }) => {
+        const { id, result, name, text } = span;
+        const box = { x: `${x0}%`, y: top, width: `${Math.max(0.15, x1 - x0)}%`, height };
+        return (
+          <g key={id} class={`bar-${result} tone-${TONES[result]}`} data-result={result}>
+            <title>{count > 1 ? `${name} ×${count}` : `${text} (${duration(lengthOf(span, end))})`}</title>
+            <rect class="span" {...box} rx="2" />
+            {result === "interrupted" ? <rect {...box} fill="url(#hatch)" /> : null}
+            {result === "failed" ? (
+              <svg x={`${x1}%`} y={top + height / 2} class="end-mark" overflow="visible">
+                <path d="M4 -3l6 6M10 -3l-6 6" />
+              </svg>
+            ) : null}
+            {result === "open" ? <rect class="edge" x={`${x1}%`} y={top - 2} width="2" height={height + 4} /> : null}
+          </g>
+        );
+      })}
+    </>
   );
 }
 
@@ -359,13 +367,52 @@ function Curve(props: CurveProps & { readonly axis: Axis }): JSX.Element | null 
   );
 }
 
+/** Checkpoints that are close to each other are in rows of this height. */
+const MOST_ROWS = 3;
+const ROW_REM = 1.625;
+
+/** Effects, answers and what else has a moment: an icon and a word at its place. */
+function Marks(props: {
+  readonly title: string;
+  readonly axis: Axis;
+  readonly marks: readonly Mark[];
+}): JSX.Element | null {
+  const { axis, title } = props;
+  const marks = props.marks.filter(({ at }) => axis.x(at) >= -0.01 && axis.x(at) <= 100.01);
+  const rows = stagger(
+    marks.map(({ at }) => axis.x(at)),
+    12,
+    MOST_ROWS,
+  );
+  if (props.marks.length === 0) return null;
+  return (
+    <div class="curve" aria-hidden="true">
+      <span class="curve-name">{title}</span>
+      <div class="marks" style={{ height: `${(Math.max(0, ...rows.map((row) => row ?? 0)) + 1) * 1.25}rem` }}>
+        {marks.map(({ at, kind, text, entry }, index) => (
+          <span
+            key={entry}
+            class={axis.x(at) > 85 ? "at at-end" : "at"}
+            title={`${text}, ${clock(at, true)}`}
+            style={{ left: `${axis.x(at)}%`, top: `${(rows[index] ?? 0) * 1.25}rem` }}
+          >
+            <Icon name={MARK_ICONS[kind]} />
+            {rows[index] === null ? null : <Text>{text}</Text>}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
 /** The checkpoints, and two handles that choose what to compare. */
 function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null {
   const { axis, run, handles, onHandles } = props;
   const checkpoints = useMemo(() => props.checkpoints.toSorted((a, b) => a.sequence - b.sequence), [props.checkpoints]);
   const lane = useRef<HTMLDivElement>(null);
   const places = checkpoints.map(({ createdAt }) => axis.x(createdAt));
-  const named = labelled(places, 2.4);
+  const rows = stagger(places, 2.4, MOST_ROWS);
+  const lowest = Math.max(...rows.map((row) => row ?? 0));
   const outside = (x: number): boolean => x < -0.01 || x > 100.01;
   const [a, b] = handles ?? [null, null];
   if (checkpoints.length === 0) return null;
@@ -399,6 +446,7 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
       <span
         class={which === 0 ? "handle handle-a" : "handle"}
         role="slider"
+        title={`Drag to compare ${which === 0 ? "from" : "to"} another checkpoint`}
         tabIndex={0}
         aria-label={which === 0 ? "Compare from checkpoint" : "Compare to checkpoint"}
         aria-valuemin={checkpoints[0]?.sequence ?? 0}
@@ -424,30 +472,39 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
   const [x0, x1] = [inside(places[indexOf(a)]), inside(places[indexOf(b)])];
   return (
     <div class="checkpoints">
-      <span class="curve-name">checkpoints</span>
-      <div class="checkpoint-lane" ref={lane}>
+      <span class="curve-name">
+        checkpoints
+        {a === null ? null : <span class="curve-hint">drag A and B to compare</span>}
+      </span>
+      <div class="checkpoint-lane" ref={lane} style={{ height: `${lowest * ROW_REM + 3.75}rem` }}>
         <svg class="plot" aria-hidden="true">
-          <line class="rail" x1="0" x2="100%" y1="12" y2="12" />
+          <line x1="0" x2="100%" y1="12" y2="12" />
           {places.map((x, index) =>
-            named.has(index) ? null : <line key={index} class="small-tick" x1={`${x}%`} x2={`${x}%`} y1="8" y2="16" />,
+            rows[index] === null ? <line key={index} x1={`${x}%`} x2={`${x}%`} y1="8" y2="16" /> : null,
           )}
         </svg>
-        {checkpoints.map(({ sequence, tags, stage, iteration }, index) =>
-          named.has(index) && !outside(places[index] ?? 0) ? (
-            <span key={sequence} class="stop" style={{ left: `${places[index] ?? 0}%` }}>
+        {checkpoints.map(({ sequence, tags, stage, iteration }, index) => {
+          const row = rows[index] ?? null;
+          if (row === null || outside(places[index] ?? 0)) return null;
+          return (
+            <span
+              key={sequence}
+              class="stop"
+              style={{ left: `${places[index] ?? 0}%`, top: `${row * ROW_REM + 0.25}rem` }}
+            >
               <A
                 to={checkpointRoute(run, sequence)}
-                title={`checkpoint ${sequence}: ${stageWord(stage, iteration)}`}
-                class={`dot num ${tags.length > 0 ? "dot-tagged" : ""} ${sequence === props.selected ? "dot-selected" : ""}`}
+                title={`checkpoint ${sequence}: ${[stageWord(stage, iteration), ...tags].join(", ")}`}
+                class={`dot num ${tags.length > 0 ? "dot-tagged" : ""} ${sequence === props.selected ? "dot-selected" : ""} ${sequence === a || sequence === b ? "dot-end" : ""}`}
               >
                 <span class="sr-only">checkpoint </span>
                 {sequence}
               </A>
             </span>
-          ) : null,
-        )}
+          );
+        })}
         {a === null || b === null ? null : (
-          <div class="handles">
+          <div class="handles" style={{ top: `${lowest * ROW_REM + 2}rem` }}>
             <span class="range" style={{ left: `${Math.min(x0, x1)}%`, width: `${Math.abs(x1 - x0)}%` }} />
             {handle(0, a)}
             {handle(1, b)}

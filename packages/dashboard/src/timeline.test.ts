@@ -4,11 +4,12 @@ import type { Mark, Span } from "./api.ts";
 import {
   WHOLE,
   axisOf,
+  barsOf,
   costByStage,
   curvePoints,
-  labelled,
   lanesOf,
   leftByRestores,
+  stagger,
   storyOf,
   zoom,
   zoomAxis,
@@ -46,6 +47,36 @@ test("hours of waiting become a narrow band, and the work gets the room", () => 
   expect(axis.x(at(400))).toBeCloseTo(46.5);
   expect(axis.x(at(11_600))).toBeCloseTo(53.5);
   expect(axis.x(at(12_000))).toBe(100);
+});
+
+test("many narrow spans share bars, which the zoom takes apart", () => {
+  const end = time(10_000);
+  const spans = Array.from({ length: 5000 }, (_, index) =>
+    span(`impl-${index}`, {
+      startedAt: at(index * 2),
+      endedAt: at(index * 2 + 2),
+      result: index % 2 === 0 ? "done" : "failed",
+    }),
+  );
+  const axis = axisOf({ from: at(0), to: at(10_000), gaps: [] }, end);
+  const bars = barsOf(spans, axis, end);
+  expect(bars.length).toBeLessThanOrEqual(410);
+  expect(bars.reduce((sum, { count }) => sum + count, 0)).toBe(5000);
+  for (const { span: first, x0, x1 } of bars) {
+    expect(x0).toBe(axis.x(first.startedAt));
+    expect(x1).toBeGreaterThan(x0);
+    expect(x1 - x0).toBeLessThanOrEqual(0.5);
+  }
+  const near = barsOf(spans, zoomAxis(axis, { from: 50, to: 51 }), end);
+  expect(near.every(({ count }) => count === 1)).toBe(true);
+  expect(near.length).toBeLessThan(60);
+  // A long span keeps its own bar, and one that is not over reaches until now.
+  const two = barsOf([span("one"), span("two", { startedAt: at(20), endedAt: null })], axis, end);
+  expect(two.map(({ count, span: { id } }) => [count, id])).toEqual([
+    [1, "one"],
+    [1, "two"],
+  ]);
+  expect(two[1]?.x1).toBeCloseTo(100);
 });
 
 test("a short pause stays as long as it was", () => {
@@ -119,8 +150,19 @@ test("a curve goes up in steps to the end of the axis", () => {
   ).toBe("0,96 500,96 500,4 1000,4");
 });
 
-test("labels do not touch, and the last one is always there", () => {
-  expect([...labelled([0, 1, 2, 50, 51], 2)].toSorted((a, b) => a - b)).toEqual([0, 2, 4]);
+test("labels of one row do not touch, and the last one is in the first row", () => {
+  expect(stagger([0, 1, 2, 50, 51], 2, 2)).toEqual([0, 1, 0, 1, 0]);
+  expect(stagger([0, 0, 0], 2, 2)).toEqual([null, 1, 0]);
+});
+
+test("work between two gaps has the time of its start", () => {
+  const gaps = [
+    { from: at(2), to: at(50), reason: "idle" },
+    { from: at(52), to: at(100), reason: "idle" },
+  ];
+  const axis = axisOf({ from: at(0), to: at(130), gaps }, time(130));
+  const starts = axis.segments.filter(({ kind }) => kind === "work").map(({ x0 }) => x0);
+  for (const x of starts) expect(axis.ticks.some((tick) => Math.abs(tick.x - x) < 7)).toBe(true);
 });
 
 test("costs are summed by stage, and an unknown price stays unknown", () => {

@@ -146,8 +146,19 @@ function ticksOf(segments: readonly Segment[], shown: number): Axis["ticks"] {
       if (x - before < LEAST_DISTANCE || x < 0 || x > 97) continue;
       ticks.push({ x, text: clock(new Date(at).toISOString(), step < 60 * SECOND) });
     }
+    // Work between two gaps can be shorter than a step.
+    const start = Math.max(0, segment.x0);
+    const isFree = ticks.every(({ x }) => Math.abs(x - start) >= LEAST_DISTANCE);
+    if (isFree && segment.x0 >= 0 && start <= 97)
+      ticks.push({ x: start, text: clock(new Date(segment.from).toISOString(), step < 60 * SECOND) });
+    ticks.sort((a, b) => a.x - b.x);
   }
   return ticks;
+}
+
+/** How long a span took, or takes until now. */
+export function lengthOf({ startedAt, endedAt }: Span, end: number): number {
+  return Math.max(0, (endedAt === null ? end : Date.parse(endedAt)) - Date.parse(startedAt));
 }
 
 /** When the last work of a run ended. A tag or an answer that came later does not stretch the axis. */
@@ -184,8 +195,36 @@ export function lanesOf(spans: readonly Span[]): readonly Lane[] {
   }));
 }
 
-function titleOf({ name, iteration }: Span): string {
-  return stageWord(name, iteration);
+/** What a row draws: one span, or several that are too narrow to be told apart. */
+export interface Bar {
+  readonly span: Span;
+  readonly count: number;
+  /** From 0 to 100. */
+  readonly x0: number;
+  readonly x1: number;
+}
+
+/** Spans with one result that fit into this width share a bar. */
+const NARROW = 0.5;
+
+/** The bars on the part of the axis that is shown. Their number has a limit, whatever the number of spans. */
+export function barsOf(spans: readonly Span[], axis: Axis, end: number): readonly Bar[] {
+  const bars: Bar[] = [];
+  const newest = new Map<Span["result"], number>();
+  for (const span of spans) {
+    const [x0, x1] = [axis.x(span.startedAt), axis.x(span.endedAt ?? end)];
+    if (x1 < 0 || x0 > 100) continue;
+    const at = newest.get(span.result);
+    const before = at === undefined ? undefined : bars[at];
+    if (at !== undefined && before !== undefined && x0 >= before.x0 && x1 - before.x0 <= NARROW)
+      bars[at] = { ...before, count: before.count + 1, x1: Math.max(before.x1, x1) };
+    else newest.set(span.result, bars.push({ span, count: 1, x0, x1 }) - 1);
+  }
+  return bars;
+}
+
+function titleOf({ name, iteration, attempt }: Span): string {
+  return `${stageWord(name, iteration)}${attempt > 1 ? ` attempt ${attempt}` : ""}`;
 }
 
 const ROOTS = new WeakMap<readonly Span[], ReadonlyMap<string, Span>>();
@@ -268,17 +307,20 @@ export function curvePoints(axis: Axis, points: readonly { readonly at: string; 
   return corners.join(" ");
 }
 
-/** Of places on the axis, those that can be labelled without touching. The last one always is. */
-export function labelled(places: readonly number[], distance: number): ReadonlySet<number> {
-  const kept = new Set<number>();
-  let last = Number.POSITIVE_INFINITY;
-  for (let index = places.length - 1; index >= 0; index -= 1) {
-    const x = places[index] ?? 0;
-    if (last - x < distance) continue;
-    kept.add(index);
-    last = x;
-  }
-  return kept;
+/**
+ * Rows for places on the axis, so that those of one row do not touch: as few rows as possible, the last place in the first one. Null: there is no
+ * room in any of the rows.
+ */
+export function stagger(places: readonly number[], distance: number, rows: number): readonly (number | null)[] {
+  const ends = Array.from({ length: rows }, () => Number.POSITIVE_INFINITY);
+  return places
+    .toReversed()
+    .map((x) => {
+      const row = ends.findIndex((end) => end - x >= distance);
+      if (row !== -1) ends[row] = x;
+      return row === -1 ? null : row;
+    })
+    .toReversed();
 }
 
 export interface StageCost {
@@ -302,11 +344,7 @@ export function costByStage(spans: readonly Span[], end: number): readonly Stage
       times: group.length,
       microUsd: sum(group.map(({ spent }) => spent?.microUsd ?? null)),
       tokens: sum(group.map(({ spent }) => spent?.tokens ?? null)),
-      milliseconds: group.reduce(
-        (total, { startedAt, endedAt }) =>
-          total + (endedAt === null ? end : Date.parse(endedAt)) - Date.parse(startedAt),
-        0,
-      ),
+      milliseconds: group.reduce((total, span) => total + lengthOf(span, end), 0),
     }))
     .toSorted((a, b) => (b.microUsd ?? 0) - (a.microUsd ?? 0) || b.milliseconds - a.milliseconds);
 }

@@ -1,6 +1,24 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { age, duration, gaugesOf, matchScore, money, reveal, short, webAddress } from "./words.ts";
+import type { Budget } from "./api.ts";
+import {
+  age,
+  costWord,
+  duration,
+  gaugesOf,
+  localTimes,
+  matchScore,
+  money,
+  partsOf,
+  quoteWord,
+  resultsWord,
+  reveal,
+  short,
+  untilWord,
+  webAddress,
+  mayRetry,
+  refusalTitle,
+} from "./words.ts";
 
 test.each([
   [0, "$0"],
@@ -47,14 +65,48 @@ test.each([
 
 test("a gauge without a limit has no bar, and a reserve never leaves the bar", () => {
   const none = { microUsd: null, tokens: null, milliseconds: null };
-  const [cost, tokens] = gaugesOf({
-    spent: { ...none, microUsd: 900_000, tokens: 10 },
-    reserved: { ...none, microUsd: 400_000 },
-    limit: { ...none, microUsd: 1_000_000 },
-  });
+  const [cost, tokens] = gaugesOf(
+    {
+      spent: { ...none, microUsd: 900_000, tokens: 10 },
+      reserved: { ...none, microUsd: 400_000 },
+      limit: { ...none, microUsd: 1_000_000 },
+      unknown: { microUsd: 0, tokens: 0 },
+      countsSince: null,
+    },
+    0,
+  );
   expect(cost).toMatchObject({ spent: "$0.90", limit: "$1.00", filled: 0.9 });
   expect((cost?.filled ?? 0) + (cost?.reserved ?? 0)).toBeLessThanOrEqual(1);
   expect(tokens).toMatchObject({ limit: null, filled: null });
+});
+
+test("unknown amounts are named, and time counts on while a process works", () => {
+  const none = { microUsd: 0, tokens: 0, milliseconds: 0 };
+  const budget: Budget = {
+    spent: { microUsd: 37_000, tokens: null, milliseconds: 60_000 },
+    reserved: none,
+    limit: { microUsd: null, tokens: null, milliseconds: null },
+    unknown: { microUsd: 2, tokens: 2 },
+    countsSince: "2026-11-18T07:00:00.000Z",
+  };
+  const now = Date.parse("2026-11-18T07:03:00.000Z");
+  expect(gaugesOf(budget, now).map(({ name, spent }) => `${name} ${spent}`)).toEqual([
+    "Cost $0.037 and 2 calls unknown",
+    "Tokens unknown",
+    "Time 4 m",
+  ]);
+  expect(costWord(budget)).toBe("$0.037 + 2 unknown");
+  expect(costWord({ ...budget, spent: { ...budget.spent, microUsd: null } })).toBe("cost unknown");
+  const nothing = { ...budget, spent: none, unknown: { microUsd: 0, tokens: 0 }, countsSince: null };
+  expect([gaugesOf(nothing, now), costWord(nothing)]).toEqual([[], ""]);
+});
+
+test("a wait ends by itself only if something continues the run", () => {
+  const until = "2026-11-18T07:00:00.000Z";
+  const at = Date.parse(until);
+  expect(untilWord(until, "worker", at - 1)).toMatch(/^until .*, then it continues by itself$/);
+  expect(untilWord(until, null, at - 1)).toMatch(/^until .*; nothing continues it then: resume it$/);
+  expect(untilWord(until, null, at)).toBe("its time has come; nothing continues it: resume it");
 });
 
 test.each([
@@ -107,4 +159,43 @@ test("a match at the start of a word is better than letters here and there", () 
   expect(best("i42", ["issue-1042 x", "issue-42"])).toBe("issue-42");
   expect(best("login", ["long list of gins", "#42 Login fails"])).toBe("#42 Login fails");
   expect(best("zzz", ["issue-42"])).toBeUndefined();
+});
+
+test.each([
+  ["holdfast list --all-repositories", ["holdfast list --all-repositories", "", ""]],
+  ["holdfast --cwd /a/shop status x", ["holdfast --cwd ", "/a/shop", " status x"]],
+  [
+    String.raw`holdfast --cwd '/it'\''s mine' --store /s y`,
+    ["holdfast --cwd ", String.raw`'/it'\''s mine' --store /s`, " y"],
+  ],
+])("%s: where it works is one part of it", (command, parts) => {
+  expect(partsOf(command)).toEqual(parts);
+});
+
+test("no word of a filter becomes another command", () => {
+  fc.assert(
+    fc.property(fc.string(), (text) => {
+      const quoted = quoteWord(text);
+      // Outside quotes there are harmless characters and escaped quotes only.
+      expect(quoted.replaceAll(/'[^']*'|\\'/g, "")).toMatch(/^[\w@%+=:,./-]*$/);
+    }),
+  );
+});
+
+test("times in sentences are those of the user's clock, and results are words", () => {
+  const now = Date.parse("2026-11-18T13:48:20.547Z");
+  expect(localTimes("answers again at 2026-11-18T13:48:20.547Z: later", now)).toMatch(
+    /^answers again at \d\d:\d\d: later$/,
+  );
+  expect(resultsWord([false, false])).toBe("failed 2 times, never passed");
+  expect(resultsWord([false, true])).toBe("failed, passed");
+});
+
+test("a refusal names the run and what cannot be done, and a second try is offered only where it can help", () => {
+  const remove = { kind: "remove", run: "shop/issue-1" } as const;
+  expect(refusalTitle(remove, { code: "NEEDS_DECISION" })).toBe("issue-1 cannot be removed yet");
+  expect(refusalTitle(remove, { code: "NO_SERVER" })).toBe("No plan without the server");
+  expect(
+    ["NEEDS_DECISION", "USAGE", "STORE_BUSY", "LEASE_HELD", "NO_SERVER"].filter((code) => mayRetry({ code })),
+  ).toEqual(["STORE_BUSY", "LEASE_HELD", "NO_SERVER"]);
 });

@@ -1,6 +1,6 @@
 // Amounts, times and statuses in words, and text from outside with its invisible characters made visible. Pure.
 import type { RunStatus } from "@holdfast/core/status";
-import type { Amounts, Budget } from "./api.ts";
+import type { Action, Amounts, Budget, Problem, RunRow } from "./api.ts";
 
 /** How a status looks. `you`: it waits for the user. */
 export type Tone = Exclude<RunStatus["kind"], "waiting"> | "you" | "waiting";
@@ -66,6 +66,23 @@ export function moment(at: string, now: number): string {
   return `${day} ${clock(at)}`;
 }
 
+/** A sentence of the engine with its times as the user's clock shows them. */
+export function localTimes(text: string, now: number): string {
+  return text.replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (at) => moment(at, now));
+}
+
+/** How long a run waits, and whether anything but the user continues it. */
+export function untilWord(until: string, continues: RunRow["continues"], now: number): string {
+  const over = Date.parse(until) <= now;
+  if (continues !== null)
+    return over
+      ? "its time has come; it continues by itself"
+      : `until ${moment(until, now)}, then it continues by itself`;
+  return over
+    ? "its time has come; nothing continues it: resume it"
+    : `until ${moment(until, now)}; nothing continues it then: resume it`;
+}
+
 /** `impl #2`, or the stage alone. */
 export function stageWord(stage: string, iteration: number): string {
   return iteration > 0 ? `${stage} #${iteration}` : stage;
@@ -75,10 +92,71 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
+/** How often a check has failed since it last passed. */
+export function failuresOf(trail: readonly boolean[]): number {
+  return trail.length - 1 - trail.lastIndexOf(true);
+}
+
+/** The results of a check in words. */
+export function resultsWord(trail: readonly boolean[]): string {
+  const failures = failuresOf(trail);
+  if (failures > 1 && failures === trail.length) return `failed ${failures} times, never passed`;
+  return trail.map((passed) => (passed ? "passed" : "failed")).join(", ");
+}
+
 /** `$0.84`, or tokens where the price is unknown, or an empty text. */
 export function amount({ microUsd, tokens }: Amounts): string {
   if (microUsd !== null) return money(microUsd);
   return tokens === null ? "" : `${short(tokens)} tokens`;
+}
+
+/** What a run cost, in few words. Calls of unknown cost are named, never left out. */
+export function costWord({ spent, limit, unknown }: Budget): string {
+  if (unknown.microUsd === 0) return spent.microUsd === 0 && limit.microUsd === null ? "" : amount(spent);
+  if (spent.microUsd === null) return spent.tokens === null ? "cost unknown" : `${amount(spent)}, cost unknown`;
+  return `${money(spent.microUsd)} + ${unknown.microUsd} unknown`;
+}
+
+const CANNOT: Readonly<Record<Action["kind"], string>> = {
+  answer: "cannot be answered",
+  pause: "cannot be paused",
+  abort: "cannot be aborted",
+  checkpoint: "cannot be saved",
+  remove: "cannot be removed",
+  resume: "cannot be resumed",
+  raise: "cannot be resumed",
+  restore: "cannot be restored",
+  fork: "cannot be forked",
+  tag: "cannot be tagged",
+  untag: "cannot lose its tag",
+  choose: "cannot be chosen",
+  cherry_pick: "cannot get the files",
+};
+
+/** The title of a sheet whose plan was refused. */
+export function refusalTitle(action: Action, { code }: Pick<Problem, "code">): string {
+  if (code === "NO_SERVER") return "No plan without the server";
+  const key = action.kind === "cherry_pick" ? action.into : action.run;
+  return `${key.slice(key.indexOf("/") + 1)} ${CANNOT[action.kind]} yet`;
+}
+
+/** Whether the same request may succeed by itself later. A refusal that only another action ends is not worth a second try. */
+export function mayRetry({ code }: Pick<Problem, "code">): boolean {
+  return !["NEEDS_DECISION", "USAGE", "RESTORE_REFUSED", "RUN_NOT_FOUND", "RUN_EXISTS", "NOTHING_TO_RESUME"].includes(
+    code,
+  );
+}
+
+/** A command in two parts: where it works, which is long and always the same, and what it does. */
+export function partsOf(command: string): readonly [begin: string, place: string, rest: string] {
+  const [, begin = "", place = "", rest = ""] =
+    /^(holdfast --cwd )((?:'[^']*'|\\'|[^'\s\\])+(?: --store (?:'[^']*'|\\'|[^'\s\\])+)?)( .*)$/s.exec(command) ?? [];
+  return place === "" ? [command, "", ""] : [begin, place, rest];
+}
+
+/** Quotes one word for a POSIX shell, only if needed. */
+export function quoteWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 export interface Gauge {
@@ -90,23 +168,27 @@ export interface Gauge {
   readonly reserved: number;
 }
 
-export function gaugesOf(budget: Budget): readonly Gauge[] {
+/** As `holdfast status`: what was not spent and has no limit is left out, and what is unknown is named. */
+export function gaugesOf(budget: Budget, now: number): readonly Gauge[] {
+  const counted = budget.countsSince === null ? 0 : Math.max(0, now - Date.parse(budget.countsSince));
   const kinds = [
-    ["Cost", "microUsd", money],
-    ["Tokens", "tokens", short],
-    ["Time", "milliseconds", duration],
+    ["Cost", "microUsd", money, budget.unknown.microUsd, 0],
+    ["Tokens", "tokens", short, budget.unknown.tokens, 0],
+    ["Time", "milliseconds", duration, 0, counted],
   ] as const;
-  return kinds.flatMap(([name, key, word]): readonly Gauge[] => {
-    const spent = budget.spent[key];
+  return kinds.flatMap(([name, key, word, unknown, more]): readonly Gauge[] => {
+    const known = budget.spent[key];
+    const spent = known === null ? null : known + more;
     const limit = budget.limit[key];
-    if (spent === null && limit === null) return [];
+    if ((spent ?? 0) === 0 && unknown === 0 && limit === null) return [];
+    const others = unknown === 0 ? "" : ` and ${plural(unknown, "call")} unknown`;
     const part = (value: number | null): number =>
       limit === null || limit <= 0 ? 0 : Math.min(1, (value ?? 0) / limit);
     const filled = part(spent);
     return [
       {
         name,
-        spent: spent === null ? "unknown" : word(spent),
+        spent: spent === null ? "unknown" : `${word(spent)}${others}`,
         limit: limit === null ? null : word(limit),
         filled: limit === null ? null : filled,
         reserved: Math.min(1 - filled, part(budget.reserved[key])),

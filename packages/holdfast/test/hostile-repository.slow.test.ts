@@ -87,6 +87,10 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   "format mirror": [["mine", "--to", "crunch-yaml", "--once"]],
   verify: [[]],
   gc: [[], ["--dry-run"], ["--force", "--yes"]],
+  store: [["copy", ".git/holdfast", "copied", "--dry-run"]],
+  "store push": [[], ["mine", "--with-secrets"]],
+  "store fetch": [["mine"]],
+  take: [["mine"], ["mine", "--dry-run"], ["mine", "--force", "--yes"]],
   doctor: [[]],
   agents: [[], ["test", "claude", "--dry-run"]],
   setup: [[], ["--dry-run"], ["--defaults"], ["--defaults", "--dry-run"]],
@@ -94,6 +98,9 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   trust: [[], ["--show"], ["mine"], ["--list"], ["--revoke"]],
   service: [["install", "--dry-run"], ["status"], ["remove", "--repository", "."], ["remove"]],
   worker: [["--once"], ["--once", "--here"]],
+  submit: [["1"], ["mine"], ["--task", "Do it", "--agent", "claude"], ["1", "--dry-run"]],
+  queue: [[], ["--cancel", "mine"]],
+  workers: [[]],
   completion: [["bash"]],
   help: [[], ["run"]],
   complete: [["--", "show", ""]],
@@ -133,7 +140,7 @@ describe("a hostile repository, without consent", () => {
       const { files } = await page.get<Changes>(`/api/diff?${at}`);
       for (const { path } of files ?? []) await page.get(`/api/diff/file?${at}&path=${encodeURIComponent(path)}`);
       // The page cannot consent: the refusal of the command is what it shows.
-      await expect(page.plan({ kind: "resume", run: "clone/mine", accept: [] })).rejects.toThrow();
+      await expect(page.plan({ kind: "resume", run: "clone/mine", accept: [], from: null })).rejects.toThrow();
     }
     expect(readdirSync(markers)).toEqual([]);
     const { changed } = changes(before, snapshot());

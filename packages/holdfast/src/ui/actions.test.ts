@@ -1,4 +1,5 @@
 import type { Action } from "@holdfast/dashboard/api";
+import type { RunSummary } from "@holdfast/core/run";
 import type { RunStatus } from "@holdfast/core/status";
 import { expect, test } from "vitest";
 import { loadCommand } from "../cli/command-table.ts";
@@ -20,25 +21,26 @@ const TABLE: readonly (readonly [Action, string, string | null])[] = [
   [
     { kind: "answer", run, question: "q", answer: "yes please", note: null, resume: true },
     "holdfast approve issue-42 'yes please' && holdfast resume issue-42 --detach",
-    null,
+    "holdfast approve issue-42",
   ],
   [
     { kind: "answer", run, question: "q", answer: "yes", note: "it's fine", resume: false },
     "holdfast approve issue-42 yes '--note=it'\\''s fine'",
-    null,
+    "holdfast approve issue-42",
   ],
   [{ kind: "pause", run }, "holdfast stop issue-42 --reason 'paused on the page'", null],
-  [{ kind: "abort", run }, "holdfast stop issue-42 --now --reason 'aborted on the page'", null],
-  [
-    { kind: "checkpoint", run },
-    "holdfast checkpoint issue-42 --name 'saved on the page'",
-    "holdfast checkpoint issue-42 --name 'saved on the page' --dry-run",
-  ],
+  [{ kind: "abort", run }, "holdfast stop issue-42 --now", null],
+  [{ kind: "checkpoint", run }, "holdfast checkpoint issue-42", "holdfast checkpoint issue-42 --dry-run"],
   [{ kind: "remove", run }, "holdfast rm issue-42", "holdfast rm issue-42 --dry-run"],
   [
-    { kind: "resume", run, accept: ["files_changed=put_back"] },
+    { kind: "resume", run, accept: ["files_changed=put_back"], from: null },
     "holdfast resume issue-42 --accept files_changed=put_back --detach",
     "holdfast resume issue-42 --accept files_changed=put_back --dry-run",
+  ],
+  [
+    { kind: "resume", run, accept: ["files_changed"], from: 20 },
+    "holdfast resume issue-42@20 --force --accept files_changed --detach",
+    "holdfast resume issue-42@20 --force --accept files_changed --dry-run",
   ],
   [
     { kind: "raise", run, limit: "microUsd", to: 7_500_000 },
@@ -51,9 +53,9 @@ const TABLE: readonly (readonly [Action, string, string | null])[] = [
     "holdfast resume issue-42 --max-total-time 2m --dry-run",
   ],
   [
-    { kind: "restore", run, sequence: 3, paths: ["--yes", "a b"] },
-    "holdfast restore issue-42@3 --yes -- --yes 'a b'",
-    "holdfast restore issue-42@3 --dry-run -- --yes 'a b'",
+    { kind: "restore", run, sequence: 3, paths: ["--yes", "a b", "--detach"] },
+    "holdfast restore issue-42@3 --yes -- --yes 'a b' --detach",
+    "holdfast restore issue-42@3 --dry-run -- --yes 'a b' --detach",
   ],
   [
     { kind: "fork", run, sequence: 3, as: "other-way" },
@@ -72,16 +74,27 @@ const TABLE: readonly (readonly [Action, string, string | null])[] = [
   ],
   [{ kind: "choose", run, others: ["shop/other"] }, "holdfast compare issue-42 other --choose issue-42", null],
   [
-    { kind: "cherry_pick", from: "shop/other", sequence: 7, into: run, paths: ["-x", "src"] },
-    "holdfast cherry-pick other@7 ./-x src --into issue-42",
-    "holdfast cherry-pick other@7 ./-x src --into issue-42 --dry-run",
+    { kind: "cherry_pick", from: "shop/other", sequence: 7, into: run, paths: ["-x", "src", "--detach", "*"] },
+    "holdfast cherry-pick other@7 --into issue-42 -- -x src --detach ':(literal)*'",
+    "holdfast cherry-pick other@7 --into issue-42 --dry-run -- -x src --detach ':(literal)*'",
   ],
 ];
 
+const SHOP = { root: "/home/me/shop", store: "/home/me/shop/.git/holdfast" };
+
+test("a command names its repository, and its store unless it is the usual one", () => {
+  expect(commandText(SHOP, ["status", "a"])).toBe("holdfast --cwd /home/me/shop status a");
+  expect(commandText({ root: "/it's mine", store: "/state" }, ["approve", "a", "so so"], ["resume", "a"])).toBe(
+    String.raw`holdfast --cwd '/it'\''s mine' --store /state approve a 'so so' && holdfast --cwd '/it'\''s mine' --store /state resume a`,
+  );
+});
+
 test.each(TABLE)("%j is one command of the CLI", (action, command, dryRun) => {
-  expect(commandText(commandsOf(action, "impl"))).toBe(command);
+  const text = (commands: readonly (readonly string[])[]): string =>
+    commandText(SHOP, ...commands).replaceAll(" --cwd /home/me/shop", "");
+  expect(text(commandsOf(action, "impl"))).toBe(command);
   const dry = dryRunOf(action, "impl");
-  expect(dry === null ? null : commandText([dry])).toBe(dryRun);
+  expect(dry === null ? null : text([dry])).toBe(dryRun);
   // What a page sends back is what it got.
   expect(parseAction(JSON.parse(JSON.stringify(action)))).toEqual(action);
 });
@@ -131,6 +144,11 @@ test.each([
   { kind: "restore", run, sequence: 1, paths: ["/etc"] },
   { kind: "restore", run, sequence: 1, paths: ["a\0b"] },
   { kind: "restore", run, sequence: 1, paths: Array.from({ length: 101 }, () => "a") },
+  { kind: "restore", run, sequence: 1, paths: [] },
+  { kind: "cherry_pick", from: run, sequence: 1, into: "shop/other", paths: [] },
+  { kind: "choose", run, others: [] },
+  { kind: "choose", run, others: ["shop/other", run] },
+  { kind: "tag", run, sequence: 1, name: "worktree" },
   { kind: "tag", run, sequence: 1, name: "latest" },
   { kind: "resume", run, accept: ["x --yolo"] },
   { kind: "raise", run, limit: "all", to: 1 },
@@ -170,13 +188,30 @@ test.each<[RunStatus, readonly string[]]>([
   [{ kind: "failed", at: "", reason: "", limit: false }, ["Save a checkpoint", "Remove"]],
   [{ kind: "saved", holder: null }, ["Save a checkpoint", "Remove"]],
 ])("%j allows %j", (status, labels) => {
-  const actions = allowedActions({
-    key: run,
-    status,
-    run: { workflow: "impl", latest: LATEST, state: { kind: "active" } },
-  });
+  const own = { latest: LATEST, forkedFrom: null, checkpoints: 2 };
+  const actions = allowedActions({ key: run, status, run: own, restart: null });
   expect(actions.filter(({ why }) => why === null).map(({ label }) => label)).toEqual(labels);
   const [restore, fork] = checkpointActions({ key: run, status }, { sequence: 2, quarantined: false });
   expect(restore?.why === null).toBe(status.kind !== "running");
   expect(fork?.why).toBeNull();
+});
+
+test("a fork that has not run yet can be removed, and a held run names the host that holds it", () => {
+  const forkedFrom = { id: "issue-1@2", digest: "d" } as RunSummary["forkedFrom"];
+  const remove = (checkpoints: number) =>
+    allowedActions({
+      key: run,
+      status: { kind: "paused", reason: null, started: true },
+      run: { latest: LATEST, forkedFrom, checkpoints },
+      restart: null,
+    }).find(({ label }) => label === "Remove")?.why;
+  expect(remove(1)).toBeNull();
+  expect(remove(2)).toBe("It has not ended: abort it first.");
+  const away = allowedActions({
+    key: run,
+    status: { kind: "running", holder: HOLDER, ...RUNNING, hostKnown: false },
+    run: { latest: LATEST, forkedFrom: null, checkpoints: 2 },
+    restart: null,
+  });
+  for (const { why } of away) expect(why).toMatch(/^A process on h works on it\./);
 });

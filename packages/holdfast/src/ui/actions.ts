@@ -1,10 +1,13 @@
 /** What the page may do: which actions a status allows, and the one command of the CLI that each action is. Pure. */
+import { join } from "node:path";
+import * as z from "zod/mini";
 import { RUN_ID, type RunSummary, checkTagName, isEnded } from "@holdfast/core/run";
+import { LITERAL } from "@holdfast/core/cherry-pick";
 import { type RunStatus, isHeld } from "@holdfast/core/status";
 import type { Action, AllowedAction } from "@holdfast/dashboard/api";
-import { type JsonRecord, asRecord } from "@holdfast/core/json";
 import { usageError } from "@holdfast/platform/error";
 import { quoteWord } from "../cli/shell.ts";
+import type { NamedRepository } from "../repository-registry.ts";
 
 /** The parts of `<repository>/<run>`. Throws USAGE. */
 export function parseKey(key: string): { readonly repository: string; readonly run: string } {
@@ -37,13 +40,20 @@ export function commandsOf(action: Action, raise: string | null): readonly (read
     case "pause":
       return [["stop", run, "--reason", "paused on the page"]];
     case "abort":
-      return [["stop", run, "--now", "--reason", "aborted on the page"]];
+      return [["stop", run, "--now"]];
     case "checkpoint":
-      return [["checkpoint", run, "--name", "saved on the page"]];
+      return [["checkpoint", run]];
     case "remove":
       return [["rm", run]];
     case "resume":
-      return [["resume", run, ...action.accept.flatMap((kind) => ["--accept", kind]), "--detach"]];
+      return [
+        [
+          "resume",
+          ...(action.from === null ? [run] : [`${run}@${action.from}`, "--force"]),
+          ...action.accept.flatMap((kind) => ["--accept", kind]),
+          "--detach",
+        ],
+      ];
     case "raise":
       return [["resume", run, ...limitFlags(action, raise), "--detach"]];
     case "restore":
@@ -60,7 +70,7 @@ export function commandsOf(action: Action, raise: string | null): readonly (read
       return [["compare", run, ...action.others.map((key) => parseKey(key).run), "--choose", run]];
     case "cherry_pick":
       return [
-        ["cherry-pick", `${parseKey(action.from).run}@${action.sequence}`, ...words(action.paths), "--into", run],
+        ["cherry-pick", `${parseKey(action.from).run}@${action.sequence}`, "--into", run, "--", ...names(action.paths)],
       ];
   }
 }
@@ -69,6 +79,8 @@ export function commandsOf(action: Action, raise: string | null): readonly (read
 export function dryRunOf(action: Action, raise: string | null): readonly string[] | null {
   switch (action.kind) {
     case "answer":
+      // Without an answer it shows the question.
+      return ["approve", subjectOf(action).run];
     case "pause":
     case "abort":
     case "choose":
@@ -83,16 +95,25 @@ export function dryRunOf(action: Action, raise: string | null): readonly string[
     case "untag":
     case "cherry_pick": {
       const [argv = []] = commandsOf(action, raise);
-      const words = argv.filter((word, at) => word !== "--detach" && !(word === "--yes" && at === 2));
-      const end = words.indexOf("--");
-      return end === -1 ? [...words, "--dry-run"] : [...words.slice(0, end), "--dry-run", ...words.slice(end)];
+      const end = [...argv, "--"].indexOf("--");
+      const flags = argv.slice(0, end).filter((word) => word !== "--detach" && word !== "--yes");
+      return [...flags, "--dry-run", ...argv.slice(end)];
     }
   }
 }
 
-/** As the user would type it. */
-export function commandText(commands: readonly (readonly string[])[]): string {
-  return commands.map((argv) => `holdfast ${argv.map(quoteWord).join(" ")}`).join(" && ");
+/** The flags that make a command work from any directory. */
+export function repositoryFlags({ root, store }: Pick<NamedRepository, "root" | "store">): readonly string[] {
+  return ["--cwd", root, ...(store === join(root, ".git", "holdfast") ? [] : ["--store", store])];
+}
+
+/** As the user would type it in any directory. */
+export function commandText(
+  repository: Pick<NamedRepository, "root" | "store">,
+  ...commands: readonly (readonly string[])[]
+): string {
+  const words = ["holdfast", ...repositoryFlags(repository)];
+  return commands.map((argv) => [...words, ...argv].map(quoteWord).join(" ")).join(" && ");
 }
 
 function limitFlags(
@@ -118,153 +139,152 @@ function answerWord(answer: string): string {
   return answer;
 }
 
-/** A path that begins with a hyphen would be read as a flag. */
-function words(paths: readonly string[]): readonly string[] {
-  return paths.map((path) => (path.startsWith("-") ? `./${path}` : path));
+/** The page names files. What looks like a pattern is one file too. */
+function names(paths: readonly string[]): readonly string[] {
+  return paths.map((path) => (/[*?[]|^:/.test(path) ? `${LITERAL}${path}` : path));
 }
 
-const KINDS = new Set<Action["kind"]>([
-  ...(["answer", "pause", "abort", "checkpoint", "remove", "resume", "raise", "restore"] as const),
-  ...(["fork", "tag", "untag", "choose", "cherry_pick"] as const),
+const text = (most: number) =>
+  z.string().check(
+    z.minLength(1),
+    z.maxLength(most),
+    z.refine((one) => !one.includes("\0")),
+  );
+const list = <T extends z.ZodMiniType>(item: T) => z.array(item).check(z.maxLength(100));
+/** An empty list would mean everything to a command. */
+const some = <T extends z.ZodMiniType>(item: T) => list(item).check(z.minLength(1));
+const key = text(300).check(z.refine(isKey));
+const count = z.int().check(z.gte(1));
+/** Repository-relative: git itself checks that the checkpoint has it. */
+// oxlint-disable-next-line no-control-regex
+const path = z.string().check(z.regex(/^(?!\/)(?!(?:.*\/)?\.\.(?:\/|$))[^\u0000]{1,4096}$/));
+const finding = z.string().check(z.regex(/^[a-z_]{1,60}(?:=[a-z_]{1,60})?$/));
+const orNull = <T extends z.ZodMiniType>(one: T) => z._default(z.nullable(one), null);
+const point = { run: key, sequence: count };
+
+/** Every text passes an allow-list or is an argument that cannot be a flag. */
+const ACTION = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("answer"),
+    run: key,
+    question: text(2000),
+    answer: text(2000),
+    note: orNull(text(2000)),
+    resume: z._default(z.boolean(), false),
+  }),
+  z.object({ kind: z.enum(["pause", "abort", "checkpoint", "remove"]), run: key }),
+  z.object({ kind: z.literal("resume"), run: key, accept: list(finding), from: orNull(count) }),
+  z.object({
+    kind: z.literal("raise"),
+    run: key,
+    limit: z.enum(["microUsd", "tokens", "milliseconds", "iterations"]),
+    to: count,
+  }),
+  z.object({ kind: z.literal("restore"), ...point, paths: orNull(some(path)) }),
+  z.object({ kind: z.literal("fork"), ...point, as: orNull(z.string().check(z.regex(RUN_ID))) }),
+  z.object({ kind: z.enum(["tag", "untag"]), ...point, name: text(64) }),
+  z.object({ kind: z.literal("choose"), run: key, others: some(key) }),
+  z.object({ kind: z.literal("cherry_pick"), from: key, sequence: count, into: key, paths: some(path) }),
 ]);
 
-/** Parses an action that a page sent. Throws USAGE. Every text passes an allow-list or is an argument that cannot be a flag. */
-export function parseAction(value: unknown): Action {
-  const given = asRecord(value);
-  const kind = [...KINDS].find((one) => one === given["kind"]);
-  switch (kind) {
-    case undefined:
-      throw usageError("There is no such action");
-    case "answer":
-      return {
-        kind,
-        run: keyIn(given, "run"),
-        question: textIn(given, "question", 2000),
-        answer: textIn(given, "answer", 2000),
-        note: given["note"] === null || given["note"] === undefined ? null : textIn(given, "note", 2000),
-        resume: given["resume"] === true,
-      };
-    case "pause":
-    case "abort":
-    case "checkpoint":
-    case "remove":
-      return { kind, run: keyIn(given, "run") };
-    case "resume":
-      return { kind, run: keyIn(given, "run"), accept: textsIn(given, "accept", FINDING) };
-    case "raise": {
-      const limit = (["microUsd", "tokens", "milliseconds", "iterations"] as const).find(
-        (one) => one === given["limit"],
-      );
-      if (limit === undefined) throw usageError("There is no such limit");
-      return { kind, run: keyIn(given, "run"), limit, to: countIn(given, "to") };
-    }
-    case "restore": {
-      const paths = given["paths"] === null || given["paths"] === undefined ? null : textsIn(given, "paths", PATH);
-      return { kind, run: keyIn(given, "run"), sequence: countIn(given, "sequence"), paths };
-    }
-    case "fork": {
-      const as = given["as"] === null || given["as"] === undefined ? null : textIn(given, "as", 63);
-      if (as !== null && !RUN_ID.test(as)) throw usageError(`${JSON.stringify(as)} cannot be a run id`);
-      return { kind, run: keyIn(given, "run"), sequence: countIn(given, "sequence"), as };
-    }
-    case "tag":
-    case "untag": {
-      const name = checkTagName(textIn(given, "name", 64));
-      return { kind, run: keyIn(given, "run"), sequence: countIn(given, "sequence"), name };
-    }
-    case "choose":
-      return { kind, run: keyIn(given, "run"), others: textsIn(given, "others", KEY) };
-    case "cherry_pick":
-      return {
-        kind,
-        from: keyIn(given, "from"),
-        sequence: countIn(given, "sequence"),
-        into: keyIn(given, "into"),
-        paths: textsIn(given, "paths", PATH),
-      };
+function isKey(one: string): boolean {
+  try {
+    parseKey(one);
+    return true;
+  } catch {
+    return false;
   }
 }
 
-const FINDING = /^[a-z_]{1,60}(?:=[a-z_]{1,60})?$/;
-/** Repository-relative: git itself checks that the checkpoint has it. */
-// oxlint-disable-next-line no-control-regex
-const PATH = /^(?!\/)(?!(?:.*\/)?\.\.(?:\/|$))[^\u0000]{1,4096}$/;
-const KEY = /^[A-Za-z0-9._~-]+\/[a-z0-9-]+$/;
-
-function keyIn(given: JsonRecord, name: string): string {
-  const key = textIn(given, name, 300);
-  parseKey(key);
-  return key;
-}
-
-function textIn(given: JsonRecord, name: string, most: number): string {
-  const value = given[name];
-  if (typeof value !== "string" || value.length === 0 || value.length > most || value.includes("\0"))
-    throw usageError(`The action needs a text as ${name}`);
-  return value;
-}
-
-function countIn(given: JsonRecord, name: string): number {
-  const value = given[name];
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 1)
-    throw usageError(`The action needs a whole number from 1 as ${name}`);
-  return value;
-}
-
-function textsIn(given: JsonRecord, name: string, pattern: RegExp): readonly string[] {
-  const value = given[name];
-  if (!Array.isArray(value) || value.length > 100) throw usageError(`The action needs a list as ${name}`);
-  return value.map((one: unknown) => {
-    if (typeof one !== "string" || !pattern.test(one)) throw usageError(`The action has a wrong text in ${name}`);
-    return one;
-  });
+/** Parses an action that a page sent. Throws USAGE. */
+export function parseAction(value: unknown): Action {
+  const { data, error } = z.safeParse(ACTION, value);
+  if (data === undefined) {
+    const field = error?.issues[0]?.path[0] ?? "kind";
+    throw usageError(field === "kind" ? "There is no such action" : `The action has a wrong value as ${String(field)}`);
+  }
+  if (data.kind === "answer") answerWord(data.answer);
+  if (data.kind === "choose" && data.others.includes(data.run))
+    throw usageError("A run is chosen among others, not from itself");
+  if (data.kind === "tag" || data.kind === "untag") checkTagName(data.name);
+  if (data.kind === "tag" && (data.name === "worktree" || data.name === "base"))
+    throw usageError(`A tag cannot be called ${data.name}: addresses of the page use that word for something else`);
+  return data;
 }
 
 interface Subject {
   readonly key: string;
-  readonly run: Pick<RunSummary, "workflow" | "latest" | "state">;
+  readonly run: Pick<RunSummary, "latest" | "forkedFrom" | "checkpoints">;
   readonly status: RunStatus;
+  /** The checkpoint from which a run that has ended can continue. */
+  readonly restart: number | null;
 }
 
 const HELD = "A process works on it: pause it first.";
 const NOT_HELD = "No process works on it.";
-const OTHER_HOST = "A process on another host works on it.";
+const otherHost = (host: string): string =>
+  `A process on ${host} works on it. The page of the run shows the commands that reach it.`;
+
+/** Why only the holder may change the run now; null: nothing holds it. */
+function heldText(status: RunStatus): string | null {
+  if (!isHeld(status)) return null;
+  return status.kind === "running" && !status.hostKnown ? otherHost(status.holder.host) : HELD;
+}
 
 /** The actions on a whole run, each with the reason why it is not possible now. */
-export function allowedActions({ key, run, status }: Subject): readonly AllowedAction[] {
-  const held = isHeld(status);
-  const away = status.kind === "running" && !status.hostKnown;
+export function allowedActions({ key, run, status, restart }: Subject): readonly AllowedAction[] {
+  const held = heldText(status);
+  const away = status.kind === "running" && !status.hostKnown ? otherHost(status.holder.host) : null;
   const manual = status.kind === "saved";
   const ended = isEnded(status);
-  const stop = manual ? "No workflow executes it." : ended ? "It has ended." : away ? OTHER_HOST : null;
+  const stop = manual ? "No workflow executes it." : ended ? "It has ended." : away;
   const started = run.latest !== null;
+  const untouched = status.kind === "paused" && isUntouchedFork(run);
   const stopping = status.kind === "running" && status.stopping !== null ? "It is stopping." : null;
   const continues = (): string | null => {
-    if (held) return HELD;
+    if (held !== null) return held;
     if (manual) return "No workflow executes it.";
     if (status.kind === "done") return "It is done.";
-    if (ended) return "It has ended. Restore or fork a checkpoint to try again.";
+    if (ended) return "It has ended, and no checkpoint is safe to continue from. Fork one to try again.";
     if (!started) return "No stage has started. The same `run` command starts it.";
     if (status.kind === "waiting" && status.question !== null) return "It waits for your answer.";
     return null;
   };
   return [
-    { label: "Pause", action: { kind: "pause", run: key }, why: stop ?? (held ? stopping : NOT_HELD), undo: true },
-    { label: "Resume", action: { kind: "resume", run: key, accept: [] }, why: continues(), undo: false },
+    {
+      label: "Pause",
+      action: { kind: "pause", run: key },
+      why: stop ?? (held === null ? NOT_HELD : stopping),
+    },
+    restart === null
+      ? { label: "Resume", action: { kind: "resume", run: key, accept: [], from: null }, why: continues() }
+      : { label: restartLabel(status, restart), action: restartAction(key, restart), why: null },
     {
       label: "Save a checkpoint",
       action: { kind: "checkpoint", run: key },
-      why: away ? OTHER_HOST : started || manual ? null : "No stage has started.",
-      undo: false,
+      why: away ?? (started || manual ? null : "No stage has started."),
     },
-    { label: "Abort", action: { kind: "abort", run: key }, why: stop, undo: false },
+    { label: "Abort", action: { kind: "abort", run: key }, why: stop },
     {
       label: "Remove",
       action: { kind: "remove", run: key },
-      why: held ? HELD : ended || manual ? null : "It has not ended: abort it first.",
-      undo: false,
+      why: held ?? (ended || manual || untouched ? null : "It has not ended: abort it first."),
     },
   ];
+}
+
+/** Whether a fork has not run yet. */
+function isUntouchedFork({ forkedFrom, checkpoints }: Pick<RunSummary, "forkedFrom" | "checkpoints">): boolean {
+  return forkedFrom !== null && checkpoints === 1;
+}
+
+/** Continues a run that has ended, from one of its checkpoints. */
+export function restartAction(run: string, from: number): Action {
+  return { kind: "resume", run, accept: [], from };
+}
+
+export function restartLabel({ kind }: RunStatus, from: number): string {
+  return kind === "done" ? `Continue from @${from}` : `Try again from @${from}`;
 }
 
 /** The actions on one checkpoint. */
@@ -274,9 +294,10 @@ export function checkpointActions(
 ): readonly AllowedAction[] {
   const { sequence } = checkpoint;
   const damaged = checkpoint.quarantined ? "It is damaged." : null;
-  const why = damaged ?? (isHeld(status) ? HELD : null);
+  const why = damaged ?? heldText(status);
   return [
-    { label: "Restore to here", action: { kind: "restore", run: key, sequence, paths: null }, why, undo: true },
-    { label: "Fork from here", action: { kind: "fork", run: key, sequence, as: null }, why: damaged, undo: false },
+    { label: "Restore to here", action: { kind: "restore", run: key, sequence, paths: null }, why },
+    { label: "Fork from here", action: { kind: "fork", run: key, sequence, as: null }, why: damaged },
+    { label: "Tag", action: { kind: "tag", run: key, sequence, name: "" }, why: null },
   ];
 }

@@ -4,15 +4,16 @@ import { diffJson } from "@holdfast/core/diff-json";
 import { reliedOn } from "@holdfast/core/findings";
 import { type Json, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { createMasking } from "@holdfast/core/mask";
-import { parseAddress } from "@holdfast/core/run";
+import { type RunSummary, parseAddress } from "@holdfast/core/run";
 import type { ChangedFile, Changes, CheckpointPage, FilePatch, TextRange } from "@holdfast/dashboard/api";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { skippedPaths } from "../cli/output/run-text.ts";
 import { countLines } from "../compare-measures.ts";
 import type { Holdfast } from "../holdfast.ts";
-import { checkpointActions, parseKey } from "./actions.ts";
+import { checkpointActions, commandText, parseKey } from "./actions.ts";
 import type { OpenRepository, Repositories } from "./repositories.ts";
 import { effectRow, rangeOf } from "./run-page.ts";
+import { savedWhen } from "./timeline.ts";
 
 /** One end of a comparison. */
 interface Side {
@@ -38,16 +39,17 @@ async function sideOf(repositories: Repositories, address: string): Promise<Side
   const { holdfast } = opened;
   const handle = await holdfast.run(run);
   if (where === "worktree") {
-    const files = await holdfast.currentFiles(run);
+    const root = (await handle.workspace())?.root;
+    const files = root === undefined ? null : await (await opened.look()).currentFiles(root);
     const now = new Date(repositories.now()).toISOString();
     const name = `${run}@worktree`;
     return { opened, run, name, address: null, tree: files?.tree ?? null, planes: null, at: now, leftOut: files };
   }
   if (where === "base") {
-    const { checkpoint } = await handle.newestWhole();
-    const { createdAt } = await handle.summary();
-    const tree = checkpoint === undefined ? null : baseOf(checkpoint.planes);
-    return { opened, run, name: `${run}@base`, address: tree, tree, planes: null, at: createdAt, leftOut: null };
+    const summary = await handle.summary();
+    const { tree, address } = (await baseOf(opened, summary)) ?? { tree: null, address: null };
+    const name = `${run}@base`;
+    return { opened, run, name, address, tree, planes: null, at: summary.createdAt, leftOut: null };
   }
   parseAddress(`${run}@${where}`);
   const { sequence } = await holdfast.resolve(`${run}@${where}`);
@@ -57,8 +59,17 @@ async function sideOf(repositories: Repositories, address: string): Promise<Side
   return { opened, run, name: id, address: id, tree, planes, at: createdAt, leftOut: planes.files };
 }
 
-function baseOf(planes: Planes): string | null {
-  return reliedOn(planes).base?.commit ?? planes.files?.base ?? planes.files?.head ?? null;
+/** What the work of a run is compared with: the commit that it builds on, or else its first files. `address`: as the CLI names it. */
+export async function baseOf(
+  opened: OpenRepository,
+  run: RunSummary,
+): Promise<{ readonly tree: string; readonly address: string } | null> {
+  const { checkpoint } = await (await opened.holdfast.run(run.id)).newestWhole();
+  const planes = checkpoint?.planes;
+  const commit = planes === undefined ? null : (reliedOn(planes).base?.commit ?? planes.files?.base ?? null);
+  if (commit !== null) return { tree: commit, address: commit };
+  const { start } = (await opened.read(run)).story;
+  return start === null ? null : { tree: start.tree, address: `${run.id}@${start.sequence}` };
 }
 
 async function sidesOf(repositories: Repositories, a: string, b: string): Promise<readonly [Side, Side]> {
@@ -68,15 +79,26 @@ async function sidesOf(repositories: Repositories, a: string, b: string): Promis
   return [from, to];
 }
 
-/** Trees never change, so a difference between two of them is computed once. */
-class Differences {
-  readonly #kept = new Map<string, Promise<unknown>>();
+/** Trees never change, so a difference between two of them is computed once. Those used last are kept, up to a size. */
+export class Differences {
+  readonly #kept = new Map<string, { readonly value: Promise<unknown>; size: number }>();
+  readonly #most: number;
   #running = 0;
+  #size = 0;
 
-  async of<T>(key: string, compute: () => Promise<T>): Promise<T> {
+  constructor(most = MAX_KEPT) {
+    this.#most = most;
+  }
+
+  /** `sizeOf`: about how many characters a value has. */
+  async of<T>(key: string, sizeOf: (value: T) => number, compute: () => Promise<T>): Promise<T> {
     const known = this.#kept.get(key);
     // The key contains the kind of the value.
-    if (known !== undefined) return (await known) as T;
+    if (known !== undefined) {
+      this.#kept.delete(key);
+      this.#kept.set(key, known);
+      return (await known.value) as T;
+    }
     if (this.#running >= MAX_DIFFS)
       throw new HoldfastError({
         code: "STORE_BUSY",
@@ -85,17 +107,56 @@ class Differences {
         retry: "later",
       });
     this.#running += 1;
-    const computing = compute().finally(() => (this.#running -= 1));
-    this.#kept.set(key, computing);
-    computing.catch(() => this.#kept.delete(key));
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > MAX_KEPT && oldest !== undefined) this.#kept.delete(oldest);
-    return await computing;
+    const kept = { value: compute().finally(() => (this.#running -= 1)), size: 0 };
+    this.#kept.set(key, kept);
+    try {
+      const value = await kept.value;
+      kept.size = sizeOf(value);
+      this.#size += kept.size;
+      this.#forgetOldest();
+      return value;
+    } catch (error) {
+      this.#kept.delete(key);
+      throw error;
+    }
+  }
+
+  #forgetOldest(): void {
+    for (const [key, { size }] of this.#kept) {
+      if (this.#size <= this.#most) return;
+      // One that is being computed has no size yet.
+      if (size === 0) continue;
+      this.#kept.delete(key);
+      this.#size -= size;
+    }
   }
 }
 
 const MAX_DIFFS = 16;
-const MAX_KEPT = 200;
+/** Characters of all differences that are kept. */
+const MAX_KEPT = 16 * 1024 * 1024;
+/** A file of a difference: as the page names it, and its names in git. */
+export interface FoundFile {
+  readonly shown: ChangedFile;
+  readonly paths: readonly string[];
+}
+
+/** A name may have a secret, so the page gets a masked one. It is unique in its list, because the page asks for the file by it. */
+export function showNames(files: readonly ChangedFile[], mask: (text: string) => string): readonly FoundFile[] {
+  const taken = new Set(files.map(({ path }) => path));
+  return files.map((file) => {
+    const { path, from } = file;
+    const masked = mask(path);
+    let name = masked;
+    for (let count = 2; name !== path && taken.has(name); count += 1) name = `${masked} (${count})`;
+    taken.add(name);
+    return {
+      shown: { ...file, path: name, from: from === null ? null : mask(from) },
+      paths: from === null ? [path] : [path, from],
+    };
+  });
+}
+
 const MAX_PATCH = 1024 * 1024;
 const MAX_TEXT = 64 * 1024;
 
@@ -115,55 +176,77 @@ export class ChangesReader {
     return {
       a: from.name,
       b: to.name,
-      files: await this.#files(from, to),
-      values: from.planes === null || to.planes === null ? [] : valuesBetween(from.planes, to.planes),
+      files: (await this.#files(from, to))?.map(({ shown }) => shown) ?? null,
+      ...valuesBetween(from.planes, to.planes),
       conversation: conversationBetween(from.planes, to.planes),
       effects: effects.filter(({ at }) => at > from.at && at <= to.at),
-      notCompared: [from.leftOut, to.leftOut].flatMap(skippedPaths).map(({ path, why }) => `${path}: ${why}`),
+      notCompared: [from.leftOut, to.leftOut]
+        .flatMap(skippedPaths)
+        .map(({ path, why }) => this.#mask(`${path}: ${why}`)),
       command: diffCommand(from, to),
     };
   }
 
-  /** One file of the list. Only paths that the list has reach git. */
+  /** One file of the list, by the name that the list has for it. Only paths of the list reach git. */
   async file(a: string, b: string, path: string): Promise<FilePatch> {
     const [from, to] = await sidesOf(this.#repositories, a, b);
     const files = await this.#files(from, to);
-    const file = files?.find((one) => one.path === path);
+    const file = files?.find(({ shown }) => shown.path === path);
     if (file === undefined || from.tree === null || to.tree === null)
       throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: "This file does not differ between the two" });
-    return await this.patch(to.opened, { from: from.tree, to: to.tree, file });
+    const pair = { from: from.tree, to: to.tree, files: [file], all: files?.length === 1 };
+    const [patch = { path, patch: "", truncated: false }] = await this.patches(to.opened, pair);
+    return patch;
   }
 
-  async patch(
-    { named, holdfast }: OpenRepository,
-    params: { readonly from: string; readonly to: string; readonly file: ChangedFile },
-  ): Promise<FilePatch> {
-    const { from, to, file } = params;
-    const paths = file.from === null ? [file.path] : [file.path, file.from];
-    return await this.#differences.of(`patch\n${named.store}\n${from}\n${to}\n${file.path}`, async () => {
-      const text = (await holdfast.workspaces?.diff({ from, to, paths, format: "patch" }))?.text ?? "";
-      const truncated = text.length > MAX_PATCH;
-      const patch = truncated ? text.slice(0, text.lastIndexOf("\n", MAX_PATCH) + 1) : text;
-      // The store holds masked text only. Files are as they are, so their text is masked here, as `diff` does.
-      return { path: file.path, patch: shortLines(this.#mask(patch)), truncated };
+  /** One comparison for all files, because each needs several processes of git. `all`: no other file differs. */
+  async patches(
+    opened: OpenRepository,
+    params: {
+      readonly from: string;
+      readonly to: string;
+      readonly files: readonly FoundFile[];
+      readonly all: boolean;
+    },
+  ): Promise<readonly FilePatch[]> {
+    const { from, to, files, all } = params;
+    const paths = files.flatMap((file) => file.paths);
+    const key = ["patch", opened.named.store, from, to, ...paths].join("\n");
+    const sizeOf = (patches: readonly FilePatch[]): number => patches.reduce((sum, { patch }) => sum + patch.length, 1);
+    return await this.#differences.of(key, sizeOf, async () => {
+      const diff = await (await opened.look()).diff({ from, to, format: "patch", ...(all ? {} : { paths }) });
+      const parts = diff.text.split(/(?<=\n)(?=diff --git )/);
+      // Git writes a file that became a link, or the reverse, as removed and added.
+      const partOf = new Map(
+        diff.files.map(({ path, status }) => [path, parts.splice(0, status === "type_changed" ? 2 : 1).join("")]),
+      );
+      return files.map(({ shown: { path }, paths: [name = ""] }) => {
+        const text = partOf.get(name) ?? "";
+        const truncated = text.length > MAX_PATCH;
+        const patch = truncated ? text.slice(0, text.lastIndexOf("\n", MAX_PATCH) + 1) : text;
+        // The store holds masked text only. Files are as they are, so their text is masked here, as `diff` does.
+        return { path, patch: shortLines(this.#mask(patch)), truncated };
+      });
     });
   }
 
   /** null: one side has no files. */
-  async #files(from: Side, to: Side): Promise<readonly ChangedFile[] | null> {
+  async #files(from: Side, to: Side): Promise<readonly FoundFile[] | null> {
     if (from.tree === null || to.tree === null) return null;
     return await this.filesBetween(to.opened, from.tree, to.tree);
   }
 
-  async filesBetween({ named, holdfast }: OpenRepository, from: string, to: string): Promise<readonly ChangedFile[]> {
-    return await this.#differences.of(`list\n${named.store}\n${from}\n${to}`, async () => {
-      const diff = await holdfast.workspaces?.diff({ from, to, format: "counts" });
-      if (diff === undefined) return [];
-      const counted = countLines(diff.files, diff.text);
-      return diff.files.map((file, at) => {
-        const { added = null, removed = null } = counted.changed[at] ?? {};
-        return { path: file.path, from: file.from, status: file.status, added, removed };
+  async filesBetween(opened: OpenRepository, from: string, to: string): Promise<readonly FoundFile[]> {
+    const sizeOf = (files: readonly FoundFile[]): number =>
+      files.reduce((sum, { shown }) => sum + shown.path.length + 200, 1);
+    return await this.#differences.of(`list\n${opened.named.store}\n${from}\n${to}`, sizeOf, async () => {
+      const { files, text } = await (await opened.look()).diff({ from, to, format: "counts" });
+      const { changed } = countLines(files, text);
+      const counted = files.map((file, at) => {
+        const { added = null, removed = null } = changed[at] ?? {};
+        return { ...file, added, removed };
       });
+      return showNames(counted, this.#mask);
     });
   }
 
@@ -179,14 +262,15 @@ export class ChangesReader {
     return {
       run: key,
       checkpoint: summary,
+      saved: savedWhen(summary.trigger),
       integrity: { whole: read.problems.length === 0, problems: read.problems },
-      files: planes?.files == null ? null : filesOf(planes.files),
+      files: planes?.files == null ? null : filesOf(planes.files, this.#mask),
       state: planes === undefined ? null : stateOf(planes),
       conversation:
         planes === undefined ? null : conversationOf(planes, `/api/runs/${key}/checkpoints/${sequence}/transcript`),
       effects: effects.filter(({ at }) => at <= summary.createdAt),
       actions: checkpointActions({ key, status }, summary),
-      command: `holdfast show ${run}@${sequence}`,
+      command: commandText(named, ["show", `${run}@${sequence}`]),
     };
   }
 
@@ -220,10 +304,10 @@ async function readWhole(
   }
 }
 
-function filesOf(files: NonNullable<Planes["files"]>): CheckpointPage["files"] {
+function filesOf(files: NonNullable<Planes["files"]>, mask: (text: string) => string): CheckpointPage["files"] {
   const { tree, head, branch } = files;
-  const notSaved = skippedPaths(files).map(({ path, why }) => ({ path, why }));
-  return { tree, head, branch: branch?.replace(/^refs\/heads\//, "") ?? null, notSaved };
+  const notSaved = skippedPaths(files).map(({ path, why }) => ({ path: mask(path), why }));
+  return { tree, head, branch: branch === null ? null : mask(branch.replace(/^refs\/heads\//, "")), notSaved };
 }
 
 /** Values as the store holds them. A long text is cut, and says so. */
@@ -247,16 +331,19 @@ function conversationOf({ conversation }: Planes, href: string): CheckpointPage[
   return { agent, session, bytes: transcript?.bytes ?? 0, href: transcript === null ? null : href };
 }
 
-function valuesBetween(from: Planes, to: Planes): Changes["values"] {
+function valuesBetween(from: Planes | null, to: Planes | null): Pick<Changes, "values" | "moreValues"> {
+  if (from === null || to === null) return { values: [], moreValues: false };
   const values = ({ position, context }: Planes): Json => ({
     position: position as object as Json,
     context: context as object as Json,
   });
-  return diffJson({ from: values(from), to: values(to) }).changes.map(({ path, ...sides }) => ({
+  const { changes, truncated } = diffJson({ from: values(from), to: values(to) });
+  const shown = changes.map(({ path, ...sides }) => ({
     path,
     ...("from" in sides ? { from: shorten(sides.from ?? null) } : {}),
     ...("to" in sides ? { to: shorten(sides.to ?? null) } : {}),
   }));
+  return { values: shown, moreValues: truncated };
 }
 
 /** A transcript is a list of lines, one a message. */
@@ -270,8 +357,8 @@ function conversationBetween(from: Planes | null, to: Planes | null): Changes["c
 }
 
 function diffCommand(from: Side, to: Side): string {
-  if (from.address === null) return `holdfast diff ${to.name}`;
-  return to.address === null ? `holdfast diff ${from.address}` : `holdfast diff ${from.address} ${to.address}`;
+  const addresses = from.address === null ? [to.name] : [from.address, ...(to.address === null ? [] : [to.address])];
+  return commandText(to.opened.named, ["diff", ...addresses]);
 }
 
 /** A line of megabytes would stop the browser. */

@@ -1,25 +1,27 @@
 import { expect, test } from "vitest";
-import { EventRing, concerns, parseTopics } from "./live.ts";
-
-test("a page that comes back gets what it missed, or knows that it cannot", () => {
-  const ring = new EventRing("abc");
-  const ping = { event: "ping", data: { asOf: "" } } as const;
-  for (let at = 0; at < 5; at += 1) ring.add(ping);
-  expect(ring.since("abc.3")?.map(({ id }) => id)).toEqual(["abc.4", "abc.5"]);
-  expect(ring.since("abc.5")).toEqual([]);
-  for (const unknown of ["abc.6", "other.3", "", "abc.", "abc.x", "abc.-1"])
-    expect(ring.since(unknown), unknown).toBeNull();
-  for (let at = 0; at < 30_000; at += 1) ring.add(ping);
-  expect(ring.since("abc.5")).toBeNull();
-  expect(ring.since("abc.30000")).toHaveLength(5);
-});
+import { LiveEvents, concerns, parseTopics } from "./live.ts";
+import { Repositories } from "./repositories.ts";
 
 test("events reach the pages that asked for them", () => {
   const topics = parseTopics("run:shop/a,log:shop/b");
+  const row = { number: 1, stage: "impl", step: "agent", bytes: 0, modifiedAt: "" };
   const entry = { entry: 1, kind: "note", at: "", epoch: 1, text: "" };
   expect(concerns({ event: "entry", data: { ...entry, key: "shop/a" } }, topics)).toBe(true);
   expect(concerns({ event: "entry", data: { ...entry, key: "shop/b" } }, topics)).toBe(false);
-  expect(concerns({ event: "log", data: { key: "shop/b", number: 1, offset: 0, text: "" } }, topics)).toBe(true);
-  expect(concerns({ event: "inbox", data: { count: 1 } }, topics)).toBe(false);
-  expect(concerns({ event: "inbox", data: { count: 1 } }, parseTopics("runs"))).toBe(true);
+  expect(concerns({ event: "log", data: { key: "shop/b", row } }, topics)).toBe(true);
+  const removed = (key: string) => ({ event: "removed", data: { key } }) as const;
+  expect(concerns(removed("shop/a"), topics)).toBe(true);
+  expect(concerns(removed("shop/b"), topics)).toBe(false);
+  expect(concerns(removed("shop/b"), parseTopics("runs"))).toBe(true);
+});
+
+test("a list of repositories that cannot be read ends neither the stream nor the server", async () => {
+  const list = (): never => {
+    throw new Error("ENOTDIR");
+  };
+  const live = new LiveEvents(new Repositories({ list, now: () => Date.now(), waits: false }));
+  const stop = live.listen({ topics: parseTopics("runs"), send: () => undefined });
+  await live.watching;
+  expect(live.streams).toBe(1);
+  stop();
 });

@@ -1,13 +1,13 @@
 /**
- * Live events for open pages: rows that changed, new journal entries and agent output. It looks only while a page is connected. Events have
- * numbers, so a page that lost its connection gets what it missed, or a `resync`.
+ * Live events for open pages: rows that changed, new journal entries and growing logs. It looks only while a page is connected. No event is
+ * kept: a page that connects, for the first time or again, fetches what it shows.
  */
 import type { JournalEntry } from "@holdfast/core/journal";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import type { Group, LiveEvent } from "@holdfast/dashboard/api";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { OpenRepository, Repositories } from "./repositories.ts";
-import { headerOf, readLog, readLogs } from "./run-page.ts";
+import { headerOf, readLogs } from "./run-page.ts";
 import { groupOf } from "./run-rows.ts";
 
 /** What a page wants to know. */
@@ -26,8 +26,8 @@ export function parseTopics(text: string): Topics {
   return { runs: words.includes("runs"), entries: named("run:"), logs: named("log:") };
 }
 
-const MAX_TOPICS = 20;
-const MAX_EVENTS = 10_000;
+/** Of all tabs of a browser. */
+const MAX_TOPICS = 200;
 export const MAX_STREAMS = 32;
 const LOGS_MS = 250;
 /** Entries that are committed together are one look. */
@@ -35,46 +35,11 @@ const TOGETHER_MS = 20;
 const STATUS_MS = 1000;
 /** How soon a new repository is noticed. Less than the time after which an unused store is closed. */
 const LIST_MS = 5000;
-const MAX_LOG = 8 * 1024;
 
-export interface Numbered {
-  /** `<instance>.<n>` */
-  readonly id: string;
+/** An event, and the text of its data: made once for all pages. */
+export interface Sent {
   readonly event: LiveEvent;
-}
-
-/** The newest events, for pages that come back. Pure. */
-export class EventRing {
-  readonly #instance: string;
-  readonly #events: Numbered[] = [];
-  #last = 0;
-
-  constructor(instance: string) {
-    this.#instance = instance;
-  }
-
-  add(event: LiveEvent): Numbered {
-    this.#last += 1;
-    const numbered = { id: `${this.#instance}.${this.#last}`, event };
-    this.#events.push(numbered);
-    // Removing single events from the front of a long array is slow.
-    if (this.#events.length > 2 * MAX_EVENTS) this.#events.splice(0, this.#events.length - MAX_EVENTS);
-    return numbered;
-  }
-
-  get lastId(): string {
-    return `${this.#instance}.${this.#last}`;
-  }
-
-  /** What came after this event; null: the ring does not know. */
-  since(id: string): readonly Numbered[] | null {
-    const [, instance, digits = ""] = /^([0-9a-f]+)\.(\d{1,15})$/.exec(id) ?? [];
-    const number = Number(digits);
-    if (instance !== this.#instance || number > this.#last) return null;
-    const missed = this.#last - number;
-    if (missed > Math.min(MAX_EVENTS, this.#events.length)) return null;
-    return missed === 0 ? [] : this.#events.slice(-missed);
-  }
+  readonly text: string;
 }
 
 /** Whether an event is for a page with these topics. */
@@ -82,8 +47,7 @@ export function concerns(event: LiveEvent, topics: Topics): boolean {
   switch (event.event) {
     case "run":
     case "removed":
-    case "inbox":
-      return topics.runs || (event.event === "run" && topics.entries.has(event.data.key));
+      return topics.runs || topics.entries.has(event.data.key);
     case "entry":
       return topics.entries.has(event.data.key);
     case "log":
@@ -96,7 +60,7 @@ export function concerns(event: LiveEvent, topics: Topics): boolean {
 
 interface Listener {
   readonly topics: Topics;
-  readonly send: (numbered: Numbered) => void;
+  readonly send: (sent: Sent) => void;
 }
 
 /** What pages know of one repository. */
@@ -118,7 +82,6 @@ interface KnownRow {
 
 /** One loop for all pages. */
 export class LiveEvents {
-  readonly ring: EventRing;
   readonly #repositories: Repositories;
   readonly #listeners = new Set<Listener>();
   readonly #watched = new Map<string, Watched>();
@@ -127,11 +90,9 @@ export class LiveEvents {
   #hasListed = false;
   #watching = Promise.withResolvers<void>();
   #lastSeenAt: number;
-  #count = 0;
   #wake: () => void = () => undefined;
 
-  constructor(repositories: Repositories, instance: string) {
-    this.ring = new EventRing(instance);
+  constructor(repositories: Repositories) {
     this.#repositories = repositories;
     this.#lastSeenAt = repositories.now();
     repositories.onRead = () => this.#emit({ event: "resync", data: { reason: "more is known" } });
@@ -163,8 +124,8 @@ export class LiveEvents {
   }
 
   #emit(event: LiveEvent): void {
-    const numbered = this.ring.add(event);
-    for (const { topics, send } of this.#listeners) if (concerns(event, topics)) send(numbered);
+    const sent = { event, text: JSON.stringify(event.data) };
+    for (const { topics, send } of this.#listeners) if (concerns(event, topics)) send(sent);
   }
 
   async #run(): Promise<void> {
@@ -174,9 +135,10 @@ export class LiveEvents {
       const now = this.#repositories.now();
       const isSecond = Math.abs(now - secondAt) >= STATUS_MS - TOGETHER_MS;
       if (isSecond) secondAt = now;
-      if (Math.abs(now - listedAt) >= LIST_MS) {
+      if (Math.abs(now - listedAt) >= LIST_MS - TOGETHER_MS) {
         listedAt = now;
-        await this.#watchAll();
+        // Without a list, the stores that are known are watched. The next query reports why there is none.
+        await this.#watchAll().catch(() => undefined);
         this.#hasListed = true;
         this.#watching.resolve();
       }
@@ -191,7 +153,6 @@ export class LiveEvents {
       }
       await this.#pause();
     }
-    // What changes while no page is connected is not known: a page that comes back fetches again.
     for (const store of this.#watched.keys()) this.#forget(store);
     this.#logs.clear();
     this.#watching = Promise.withResolvers<void>();
@@ -199,11 +160,14 @@ export class LiveEvents {
     this.#hasListed = false;
   }
 
-  /** Until the next look. New entries end it early; agent output is looked for more often. */
+  /** Until the next look. New entries end it early; agent output is looked for more often. Each time the process wakes up costs more than the look. */
   async #pause(): Promise<void> {
     const isReading = [...this.#listeners].some(({ topics }) => topics.logs.size > 0);
+    const isRestless = [...this.#watched.values()].some(({ rows }) =>
+      [...rows.values()].some(({ restless }) => restless),
+    );
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, isReading ? LOGS_MS : STATUS_MS);
+      const timer = setTimeout(resolve, isReading ? LOGS_MS : isRestless ? STATUS_MS : LIST_MS);
       this.#wake = () => {
         this.#wake = () => undefined;
         clearTimeout(timer);
@@ -276,9 +240,7 @@ export class LiveEvents {
     moved.clear();
     if (isSecond) for (const [id, { restless }] of rows) if (restless) ids.add(id);
     if (ids.size === 0) return;
-    const before = this.#count;
     for (const id of ids) await this.#compare(watched, id);
-    if (this.#count !== before) this.#emit({ event: "inbox", data: { count: this.#count } });
   }
 
   /** Sends the row if it differs from the one that pages know. */
@@ -290,25 +252,24 @@ export class LiveEvents {
         this.#emit({ event: "run", data: await opened.row(found, this.#repositories.now()) });
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "RUN_NOT_FOUND") throw error;
-      if (rows.get(id)?.group === "you") this.#count -= 1;
       rows.delete(id);
       this.#emit({ event: "removed", data: { key: `${opened.named.key}/${id}` } });
     }
   }
 
   /** Whether it differs from what was known. */
-  #remember({ rows }: Pick<Watched, "rows">, found: Pick<RunWithStatus, "run" | "status">): boolean {
+  #remember({ opened, rows }: Pick<Watched, "opened" | "rows">, found: RunWithStatus): boolean {
     const { run, status } = found;
-    const group = groupOf(found, this.#repositories.now());
+    const continues = opened.continues(found);
+    const group = groupOf({ ...found, continues }, this.#repositories.now());
     const known = rows.get(run.id);
-    const text = JSON.stringify([status, run.entries, run.unfinishedRestore]);
+    const text = JSON.stringify([status, run.entries, run.unfinishedRestore, continues]);
     if (known?.text === text && known.group === group) return false;
-    this.#count += (group === "you" ? 1 : 0) - (known?.group === "you" ? 1 : 0);
     const restless =
       status.kind === "running" ||
       status.kind === "queued" ||
       status.kind === "crashed" ||
-      (status.kind === "waiting" && status.until !== null && !status.due);
+      (status.kind === "waiting" && status.until !== null && !(status.due && continues === null));
     rows.set(run.id, { text, group, restless });
     return true;
   }
@@ -319,17 +280,11 @@ export class LiveEvents {
     for (const key of wanted) {
       if (!key.startsWith(prefix)) continue;
       const run = key.slice(prefix.length);
-      const isNew = !this.#logs.has(key);
-      this.#logs.set(key, 0);
-      for (const { number, bytes } of await logsOf(opened, run)) {
-        const place = `${key} ${number}`;
-        // The page reads what was there before it asked.
-        const known = this.#logs.get(place) ?? (isNew ? bytes : 0);
-        this.#logs.set(place, known);
-        if (bytes <= known) continue;
-        const { offset, text, next } = await readLog(opened, run, { number, offset: known, limit: MAX_LOG });
-        this.#logs.set(place, next);
-        this.#emit({ event: "log", data: { key, number, offset, text } });
+      for (const row of await logsOf(opened, run)) {
+        const place = `${key} ${row.number}`;
+        if (this.#logs.get(place) === row.bytes) continue;
+        this.#logs.set(place, row.bytes);
+        this.#emit({ event: "log", data: { key, row } });
       }
     }
   }

@@ -3,7 +3,8 @@ import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { Effect } from "@holdfast/core/effects";
 import { type JsonRecord, asRecord, asRecords, asText } from "@holdfast/core/json";
 import type { Action, Plan, RunRow } from "@holdfast/dashboard/api";
-import { HoldfastError } from "@holdfast/platform/error";
+import { isEnded } from "@holdfast/core/run";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { countText, moneyText } from "../cli/output/quantities.ts";
 
 type Line = Plan["lines"][number];
@@ -23,11 +24,15 @@ export interface PlanText {
 export interface PlanFacts {
   readonly action: Action;
   readonly row: RunRow;
+  /** Its commands work from any directory. */
+  readonly command: (...argv: readonly string[]) => string;
   /** What `--dry-run --json` printed; null: the command has no dry run. */
   readonly document: JsonRecord | null;
   /** The checkpoint that the action names. */
   readonly checkpoint: CheckpointSummary | null;
   readonly effects: readonly Effect[];
+  /** Of a restore: the files of the worktree that differ from the newest checkpoint. */
+  readonly unsaved: readonly string[];
 }
 
 const MAX_PATHS = 30;
@@ -36,26 +41,49 @@ function line(title: string, texts: readonly string[], warns = false): Line {
   return { title, texts, warns };
 }
 
+/** What is usual needs no words: the plan applies the action that was asked for, and nothing undoes it. */
+type Words = Omit<PlanText, "undo" | "action"> & Partial<PlanText>;
+
 /** Throws NEEDS_DECISION if the command would refuse. */
 export function planText(facts: PlanFacts): PlanText {
+  return { undo: null, action: facts.action, ...wordsOf(facts) };
+}
+
+function wordsOf(facts: PlanFacts): Words {
   const { action, row, document } = facts;
   const { id, status } = row.run;
   const doc = document ?? {};
   const [name, statusBasis] = [id, status.kind];
   switch (action.kind) {
     case "answer": {
-      const asked = status.kind === "waiting" ? (status.question?.question ?? status.reason) : "";
+      const question = asRecord(doc["question"]);
+      const [asked, options] = [asText(question["question"]), textsOf(question["options"])];
+      if (question["name"] !== action.question)
+        throw new HoldfastError({
+          code: "NEEDS_DECISION",
+          message: `${id} does not ask that any more. It asks: ${asked}`,
+          hint: `Answer that question: \`${facts.command("approve", id)}\`.`,
+        });
+      if (options.length > 0 && !options.includes(action.answer))
+        throw usageError(
+          `${JSON.stringify(action.answer)} does not answer "${asked}"`,
+          `The answers are: ${options.join(", ")}.`,
+        );
       return {
         title: `Answer ${name}`,
         lines: [
           line("Question", [asked]),
           line("Answer", [action.answer, ...(action.note === null ? [] : [`Note for the journal: ${action.note}`])]),
-          line("Then", [action.resume ? "The run continues in the background." : "The run waits until you resume it."]),
+          line("Then", [
+            !action.resume
+              ? "The run waits until you resume it."
+              : isStop(action.answer)
+                ? "The run reads the answer in the background, and stops."
+                : "The run continues in the background.",
+          ]),
         ],
-        undo: null,
         button: action.resume ? "Answer and resume" : "Answer",
         basis: [statusBasis, asked],
-        action,
       };
     }
     case "pause":
@@ -68,19 +96,16 @@ export function planText(facts: PlanFacts): PlanText {
         undo: "Resume continues the run.",
         button: "Pause",
         basis: [statusBasis],
-        action,
       };
     case "abort":
       return {
         title: `Abort ${name}`,
         lines: [
-          line("Run", ["It ends for good. Only a restart from a checkpoint continues it."], true),
+          line("Run", ["It ends. Only a restart from a checkpoint continues it."], true),
           line("Stays", ["Branch, worktree and checkpoints."]),
         ],
-        undo: null,
         button: "Abort the run",
         basis: [statusBasis],
-        action,
       };
     case "checkpoint":
       return {
@@ -90,10 +115,9 @@ export function planText(facts: PlanFacts): PlanText {
           line("State", ["Position, values and conversation, as they are now."]),
           ...skippedLines(doc),
         ],
-        undo: null,
+        undo: "Not needed: the run itself does not change.",
         button: "Save",
         basis: [statusBasis],
-        action,
       };
     case "remove":
       return removal(facts, doc);
@@ -111,11 +135,11 @@ export function planText(facts: PlanFacts): PlanText {
           line("Files", [worktree === true ? "A worktree and a branch of its own." : "No worktree: state only."]),
           line("State", ["That of the checkpoint. Before its first push or pull request it asks you."]),
           line("Stays", [`${name} and its worktree do not change.`]),
+          line("Then", ["It is paused until you resume it."]),
         ],
-        undo: "Remove the new run.",
+        undo: "Remove the new run, as long as it has not run.",
         button: "Fork",
         basis: [doc, facts.checkpoint?.digest],
-        action,
       };
     }
     case "tag":
@@ -125,7 +149,6 @@ export function planText(facts: PlanFacts): PlanText {
         undo: "Remove the tag.",
         button: "Tag",
         basis: [doc, facts.checkpoint?.digest],
-        action,
       };
     case "untag":
       return {
@@ -136,20 +159,18 @@ export function planText(facts: PlanFacts): PlanText {
         undo: "Tag it again.",
         button: "Remove the tag",
         basis: [doc],
-        action,
       };
     case "choose":
       return {
         title: `Choose ${name}`,
         lines: [
           line("Tag", [`The newest checkpoint of ${name} is tagged "chosen", so that retention keeps it.`]),
-          line("Others", action.others.length === 0 ? ["None."] : [`They lose that tag: ${action.others.join(", ")}`]),
+          line("Others", [`They lose that tag if they have it: ${action.others.join(", ")}`]),
           line("Stays", ["No files, branches or runs change."]),
         ],
-        undo: "Remove the tag.",
+        undo: "Remove the tag. A run that had it before gets it back if you choose that one.",
         button: `Choose ${name}`,
         basis: [row.run.latest?.sequence],
-        action,
       };
     case "cherry_pick": {
       const plan = asRecord(doc["plan"]);
@@ -160,18 +181,17 @@ export function planText(facts: PlanFacts): PlanText {
         lines: [
           line("Files", fileTexts(files)),
           ...(edited.length === 0 ? [] : [line("Changed since the newest checkpoint", edited, true)]),
-          line("Before that", ["The present files are saved as a checkpoint."]),
+          line("Before that", [`The present files are saved as ${nextOf(row)}.`]),
         ],
-        undo: "Restore the checkpoint from before.",
+        undo: `Restore ${nextOf(row)}.`,
         button: "Copy the files",
         basis: [doc, row.run.entries],
-        action,
       };
     }
   }
 }
 
-function removal({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
+function removal({ row, command }: PlanFacts, doc: JsonRecord): Words {
   const [run = {}] = asRecords(doc["runs"]);
   const reasons = [...textsOf(run["reasons"]), ...textsOf(run["forks"]).map((fork) => `${fork} was forked from it`)];
   const { id } = row.run;
@@ -179,7 +199,7 @@ function removal({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
     throw new HoldfastError({
       code: "NEEDS_DECISION",
       message: `${id} is not removed: ${reasons.join("; ")}`,
-      hint: `To lose that work: \`holdfast rm ${id} --force\`.`,
+      hint: `To lose that work: \`${command("rm", id, "--force")}\`.`,
     });
   const { worktree, branch, checkpoints } = run;
   return {
@@ -196,10 +216,8 @@ function removal({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
       ),
       line("Stays", ["Its journal as a tombstone, pull requests, and branches on a remote."]),
     ],
-    undo: null,
     button: "Remove the run",
     basis: [doc, row.run.entries],
-    action,
   };
 }
 
@@ -226,9 +244,10 @@ export function openFindings(document: JsonRecord): readonly OpenFinding[] {
     }));
 }
 
-function resumption({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
+function resumption({ action, row }: PlanFacts, doc: JsonRecord): Words {
   const plan = asRecord(doc["plan"]);
   const { id } = row.run;
+  const from = action.kind === "resume" ? action.from : null;
   const kind = asText(plan["kind"]);
   if (kind === "refuse" || kind === "nothing")
     throw new HoldfastError({
@@ -244,7 +263,12 @@ function resumption({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
   const doings = [...new Set(asRecords(plan["actions"]).map(({ why }) => asText(why)))];
   const notes = textsOf(doc["notes"]);
   return {
-    title: action.kind === "raise" ? `Raise a limit of ${id}` : `Resume ${id}`,
+    title:
+      action.kind === "raise"
+        ? `Raise a limit of ${id}`
+        : from === null
+          ? `Resume ${id}`
+          : `Restart ${id} from @${from}`,
     lines: [
       ...(action.kind === "raise" ? [line("Limit", [limitText(action)], true)] : []),
       line("Changed meanwhile", changes.length === 0 ? ["Nothing."] : changes),
@@ -252,13 +276,26 @@ function resumption({ action, row }: PlanFacts, doc: JsonRecord): PlanText {
       ...(accept.length === 0 ? [] : [line("You accept", accept, true)]),
       ...(doings.length === 0 ? [] : [line("First", doings)]),
       ...(notes.length === 0 ? [] : [line("Note", notes, true)]),
-      line("Then", ["The run continues in the background, from its newest state."]),
+      line("Then", [`The run continues in the background, ${startText(from, notes)}.`]),
     ],
-    undo: null,
-    button: accept.length === 0 ? "Resume" : "Accept and resume",
+    undo: "Pause stops it again, and a restore goes back to a checkpoint.",
+    button: accept.length > 0 ? "Accept and resume" : from === null ? "Resume" : `Continue from @${from}`,
     basis: [kind, judgements, doings, row.run.entries],
     action: action.kind === "resume" ? { ...action, accept: [...new Set([...action.accept, ...accept])] } : action,
   };
+}
+
+/** A note names the step that begins again, and from which checkpoint. */
+function startText(from: number | null, notes: readonly string[]): string {
+  if (from !== null) return `from @${from}`;
+  return notes.some((note) => note.includes("begins again from"))
+    ? "and begins that step again"
+    : "from its newest state";
+}
+
+/** Whether an answer ends the run, in the words of the built-in workflows. */
+export function isStop(answer: string): boolean {
+  return /^(?:stop|abort|no|give.?up|cancel)\b/i.test(answer);
 }
 
 function limitText({ limit, to }: Extract<Action, { readonly kind: "raise" }>): string {
@@ -267,7 +304,7 @@ function limitText({ limit, to }: Extract<Action, { readonly kind: "raise" }>): 
   return `${to} ${limit} for the whole run`;
 }
 
-function restoration({ action, row, checkpoint, effects }: PlanFacts, doc: JsonRecord): PlanText {
+function restoration({ action, row, checkpoint, effects, unsaved, command }: PlanFacts, doc: JsonRecord): Words {
   if (action.kind !== "restore") throw new TypeError("a restore has a restore's action");
   const plan = asRecord(doc["plan"]);
   const files = asRecord(plan["files"]);
@@ -277,7 +314,7 @@ function restoration({ action, row, checkpoint, effects }: PlanFacts, doc: JsonR
     throw new HoldfastError({
       code: "RESTORE_REFUSED",
       message: `${target} cannot be restored: ${blocked.slice(0, 3).join(", ")} is in the way, and no checkpoint has it`,
-      hint: `See \`holdfast restore ${target} --dry-run\`.`,
+      hint: `See \`${command("restore", target, "--dry-run")}\`.`,
     });
   const later = effects.filter(({ state }) => state.kind === "done" && state.at > (checkpoint?.createdAt ?? ""));
   const lost = asRecords(doc["lost"]).map(({ path, why }) => `${asText(path)}: ${asText(why)}`);
@@ -307,13 +344,35 @@ function restoration({ action, row, checkpoint, effects }: PlanFacts, doc: JsonR
       ...(lost.length === 0 ? [] : [line("Cannot return", lost.slice(0, MAX_PATHS), true)]),
       ...(exposed.length === 0 ? [] : [line("No longer ignored", exposed.slice(0, MAX_PATHS), true)]),
       ...textsOf(doc["toolchain"]).map((text) => line("Programs", [text], true)),
-      line("Before that", ["The present files and state are saved as a checkpoint."]),
+      ...unsavedLines(asRecords(files["changes"]), unsaved),
+      line("Before that", [`The present files and state are saved as ${nextOf(row)}.`]),
+      ...(whole ? [line("Then", [afterRestore(row, command)])] : []),
     ],
-    undo: "Restore the checkpoint that is saved before.",
+    undo: `Restore ${nextOf(row)}.`,
     button: `Restore to @${action.sequence}`,
     basis: [files, lost, rebuilds, checkpoint?.digest, row.run.entries],
-    action,
   };
+}
+
+/** Files that the restore changes and whose present content is in no checkpoint. */
+function unsavedLines(changes: readonly JsonRecord[], unsaved: readonly string[]): readonly Line[] {
+  const found = changes.map(({ path }) => asText(path)).filter((path) => unsaved.includes(path));
+  const texts = found
+    .slice(0, MAX_PATHS)
+    .map((path) => `${path} has changes that no checkpoint has; they are saved first.`);
+  return texts.length === 0 ? [] : [line("Not saved yet", texts, true)];
+}
+
+/** The checkpoint that a restore saves before it begins. The plan holds only while the run has no other new entry. */
+function nextOf({ run: { latest } }: RunRow): string {
+  return latest === null ? "a checkpoint" : `@${latest.sequence + 1}`;
+}
+
+/** A restore starts nothing, and an end stays until the user continues the run. */
+function afterRestore({ run: { id, status } }: RunRow, command: PlanFacts["command"]): string {
+  if (status.kind === "saved") return "Nothing continues it: no workflow executes it.";
+  if (!isEnded(status)) return "The run is not continued. Resume does that.";
+  return `The run stays ${status.kind}. To continue from there: ${command("resume", `${id}@latest`, "--force")}`;
 }
 
 function fileTexts(files: JsonRecord): readonly string[] {
@@ -348,9 +407,25 @@ function textsOf(value: unknown): readonly string[] {
 export function resultText(
   action: Action,
   document: JsonRecord,
-): { readonly text: string; readonly undo: Action | null } {
+): { readonly text: string; readonly undo: Action | null; readonly run: string | null } {
+  const { text, undo, run = null } = doneText(action, document);
+  return { text, undo, run };
+}
+
+/** Whether a resume found changes that the user must decide about, and did nothing. */
+export function asksAgain(document: JsonRecord): boolean {
+  return asRecord(document["result"])["kind"] === "ask";
+}
+
+const ASKS = "The run does not continue yet: what changed since it stopped needs you.";
+
+function doneText(
+  action: Action,
+  document: JsonRecord,
+): { readonly text: string; readonly undo: Action | null; readonly run?: string } {
   switch (action.kind) {
     case "answer":
+      if (asksAgain(document)) return { text: `Answered. ${ASKS}`, undo: null, run: action.run };
       return { text: action.resume ? "Answered; the run continues." : "Answered.", undo: null };
     case "pause":
     case "abort": {
@@ -364,6 +439,7 @@ export function resultText(
       return { text: "The run is removed.", undo: null };
     case "resume":
     case "raise":
+      if (asksAgain(document)) return { text: ASKS, undo: null, run: action.run };
       return { text: "The run continues in the background.", undo: null };
     case "restore":
     case "cherry_pick": {
@@ -371,7 +447,9 @@ export function resultText(
       const before = asRecord(report["undo"])["sequence"];
       if (document["report"] === null) return { text: "Nothing had to change.", undo: null };
       const run = action.kind === "restore" ? action.run : action.into;
-      const counts = `${countText(Number(report["written"] ?? 0), "file")} written, ${Number(report["removed"] ?? 0)} removed`;
+      const [written, removed] = [Number(report["written"] ?? 0), Number(report["removed"] ?? 0)];
+      const counts =
+        written + removed === 0 ? "no file changed" : `${countText(written, "file")} written, ${removed} removed`;
       const what = action.kind === "restore" ? `Restored to @${action.sequence}` : "Copied";
       return typeof before === "number"
         ? {
@@ -380,13 +458,23 @@ export function resultText(
           }
         : { text: `${what}: ${counts}.`, undo: null };
     }
-    case "fork":
-      return { text: `Forked as ${asText(asRecord(document["run"])["id"])}.`, undo: null };
+    case "fork": {
+      const id = asText(asRecord(document["run"])["id"]);
+      const run = `${action.run.split("/")[0] ?? ""}/${id}`;
+      return { text: `Forked as ${id}. Resume it to start.`, undo: null, run };
+    }
     case "tag":
       return { text: `Tagged as ${action.name}.`, undo: { ...action, kind: "untag" } };
     case "untag":
       return { text: `The tag ${action.name} is removed.`, undo: { ...action, kind: "tag" } };
-    case "choose":
-      return { text: "Chosen.", undo: null };
+    case "choose": {
+      const { id, tag } = asRecord(document["choice"]);
+      const sequence = Number(/@(\d+)$/.exec(asText(id))?.[1] ?? 0);
+      return {
+        text: `${asText(id)} is chosen: it has the tag "${asText(tag)}". Next: continue it, and remove the runs that you do not need.`,
+        undo: sequence === 0 ? null : { kind: "untag", run: action.run, sequence, name: asText(tag) },
+        run: action.run,
+      };
+    }
   }
 }

@@ -2,7 +2,6 @@
  * Plans and applies actions of the page. Each action is a command of the CLI, which this server runs in the repository: the same refusals,
  * the same consent and the same journal entries as in a terminal. A plan is made again before it is applied.
  */
-import { join } from "node:path";
 import { type JsonRecord, asRecord, asText, isRecord, sha256 } from "@holdfast/core/json";
 import type { Action, ApplyRequest, ApplyResult, Plan, Problem, RunRow } from "@holdfast/dashboard/api";
 import { type ErrorCode, HoldfastError, usageError } from "@holdfast/platform/error";
@@ -10,8 +9,8 @@ import { randomId } from "@holdfast/platform/identity";
 import { runProcess } from "@holdfast/platform/subprocess";
 import { ACTOR_VARIABLE } from "../actor.ts";
 import { EXIT_OF } from "../cli/exit.ts";
-import { commandText, commandsOf, dryRunOf, parseKey, subjectOf } from "./actions.ts";
-import { type OpenFinding, type PlanText, openFindings, planText, resultText } from "./plan-text.ts";
+import { commandText, commandsOf, dryRunOf, parseKey, repositoryFlags, subjectOf } from "./actions.ts";
+import { type OpenFinding, type PlanText, asksAgain, openFindings, planText, resultText } from "./plan-text.ts";
 import { type OpenRepository, type Repositories, makeProblem } from "./repositories.ts";
 
 export interface PlansParams {
@@ -70,7 +69,11 @@ export class Plans {
     const applying = this.#apply(id, request);
     this.#applied.set(place, applying);
     forgetOldest(this.#applied, MAX_PLANS);
-    const result = await applying;
+    const result = await applying.catch((error: unknown) => {
+      // The store may be readable again at the next try. A plan that was applied is refused then.
+      this.#applied.delete(place);
+      throw error;
+    });
     // Nothing was done, so the same key may be used for the new plan.
     if (result.kind === "changed") this.#applied.delete(place);
     return result;
@@ -90,13 +93,16 @@ export class Plans {
     if (!this.#plans.delete(id)) throw usageError("This plan was applied already", "Look at a new one.");
     const { opened } = await this.#subject(plan.action);
     const raise = await raiseFlag(opened, plan.action);
-    let last: JsonRecord = {};
+    let last: JsonRecord | null = null;
     for (const argv of commandsOf(plan.action, raise)) {
       const { document, problem } = await this.#run(opened, argv, APPLY_MS);
-      if (problem !== null) return { kind: "failed", problem };
+      if (problem !== null) return { kind: "failed", problem: last === null ? problem : afterAnswer(problem) };
       last = document;
     }
-    return { kind: "done", ...resultText(plan.action, last) };
+    // A new plan remembers what the run asks about, so that it is in the inbox. Without it, the action is done all the same.
+    if (last !== null && asksAgain(last) && "run" in plan.action)
+      await this.#plan({ kind: "resume", run: plan.action.run, accept: [], from: null }, id).catch(() => null);
+    return { kind: "done", ...resultText(plan.action, last ?? {}) };
   }
 
   async #subject(action: Action): Promise<{ readonly opened: OpenRepository; readonly run: string }> {
@@ -124,8 +130,16 @@ export class Plans {
         ? await holdfast.resolve(`${run}@${action.sequence}`)
         : null;
     const effects = await holdfast.store.listEffects(run);
-    const text = planText({ action, row, document: dry?.document ?? null, checkpoint, effects });
-    const command = commandText(commandsOf(text.action, raise));
+    const text = planText({
+      action,
+      row,
+      command: (...argv) => commandText(opened.named, argv),
+      document: dry?.document ?? null,
+      checkpoint,
+      effects,
+      unsaved: action.kind === "restore" ? await unsavedFiles(opened, run) : [],
+    });
+    const command = commandText(opened.named, ...commandsOf(text.action, raise));
     return planOf({ id, text, command, expires: now + LIFE_MS });
   }
 
@@ -137,12 +151,12 @@ export class Plans {
   }
 
   /** Runs one command of the CLI in the main worktree of the repository. Texts of the repository never become flags. */
-  async #run({ named, holdfast }: OpenRepository, argv: readonly string[], timeoutMs: number): Promise<Ran> {
+  async #run({ named }: OpenRepository, argv: readonly string[], timeoutMs: number): Promise<Ran> {
     const { program, env, by } = this.#params;
     const [command, ...first] = program;
-    const isDefault = holdfast.workspaces !== null && join(holdfast.workspaces.commonDir, "holdfast") === named.store;
     const { HOLDFAST_UI_TOKEN: _token, HOLDFAST_STORE: _store, ...passed } = env;
-    const flags = ["--json", ...(isDefault ? [] : ["--store", named.store])];
+    // The hints of the command name the repository as the page does.
+    const flags = ["--json", ...repositoryFlags(named)];
     const ended = await runProcess({
       command,
       args: [...first, ...argv.slice(0, 1), ...flags, ...argv.slice(1)],
@@ -161,6 +175,18 @@ export class Plans {
       problem: problem ?? { code: "IO_FAILED", message, hint: ended.stderr.slice(-400), command: null },
     };
   }
+}
+
+/** The files of the worktree that differ from the newest checkpoint. */
+async function unsavedFiles(opened: OpenRepository, run: string): Promise<readonly string[]> {
+  const handle = await opened.holdfast.run(run);
+  const root = (await handle.workspace())?.root;
+  const saved = (await handle.newestWhole()).checkpoint?.planes.files?.tree;
+  if (root === undefined || saved === undefined) return [];
+  const look = await opened.look();
+  const { tree } = await look.currentFiles(root);
+  if (tree === saved) return [];
+  return (await look.diff({ from: saved, to: tree, format: "names" })).files.map(({ path }) => path);
 }
 
 /** The flag that raises the limit which ended the run; null: none did, or the action needs none. */
@@ -192,6 +218,11 @@ function lastDocument(stdout: string): JsonRecord | null {
     }
   }
   return null;
+}
+
+/** Of an answer and a resume, the answer is done. */
+function afterAnswer(problem: Problem): Problem {
+  return { ...problem, message: `The answer is recorded, but the run does not continue: ${problem.message}` };
 }
 
 /** The error object that the CLI prints with --json. */

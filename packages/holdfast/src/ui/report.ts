@@ -1,10 +1,9 @@
 /** Runs side by side, and the whole story of one run on one page. Reads only. */
-import { reliedOn } from "@holdfast/core/findings";
-import type { ChangedFile, Changes, ComparePage, FilePatch, Report } from "@holdfast/dashboard/api";
+import type { ComparePage, Report } from "@holdfast/dashboard/api";
 import { usageError } from "@holdfast/platform/error";
-import { comparisonJson } from "../cli/commands/compare.ts";
-import { parseKey } from "./actions.ts";
-import type { ChangesReader } from "./changes.ts";
+import { CHOSEN, comparisonJson } from "../cli/commands/compare.ts";
+import { commandText, parseKey } from "./actions.ts";
+import { type ChangesReader, type FoundFile, baseOf } from "./changes.ts";
 import type { OpenRepository, Repositories } from "./repositories.ts";
 import { type KnownFindings, readCheckpoints, readEffects, readRunPage, readTimeline } from "./run-page.ts";
 
@@ -32,6 +31,9 @@ export async function readComparison(repositories: Repositories, text: string): 
   const rows = [];
   for (const { run } of sides) rows.push(await opened.row(await opened.holdfast.runWithStatus(run), now));
   const keys = [...new Set(sides.map(({ key }) => key))];
+  const chosen: string[] = [];
+  for (const key of keys)
+    if ((await opened.holdfast.resolve(`${parseKey(key).run}@${CHOSEN}`).catch(() => null)) !== null) chosen.push(key);
   return {
     rows,
     comparison: comparisonJson(compared, null),
@@ -39,9 +41,9 @@ export async function readComparison(repositories: Repositories, text: string): 
       label: `Choose ${parseKey(key).run}`,
       action: { kind: "choose", run: key, others: keys.filter((other) => other !== key) },
       why: keys.length < 2 ? "There is no other run." : null,
-      undo: true,
     })),
-    command: `holdfast compare ${addresses.join(" ")}`,
+    chosen,
+    command: commandText(opened.named, ["compare", ...addresses]),
   };
 }
 
@@ -52,49 +54,28 @@ export async function readReport(
   params: { readonly changes: ChangesReader; readonly now: number; readonly findings: KnownFindings },
 ): Promise<Report> {
   const { changes: reader, now } = params;
-  const page = await readRunPage(opened, run, params);
+  // The report may be sent to others: it does not say where the repository is.
+  const page = { ...(await readRunPage(opened, run, params)), command: `holdfast status ${run}` };
   const timeline = await readTimeline(opened, run, now);
   const { checkpoints } = await readCheckpoints(opened, run, { before: null, limit: MAX_REPORT_CHECKPOINTS });
   const effects = await readEffects(opened, run);
-  const { checkpoint } = await (await opened.holdfast.run(run)).newestWhole();
-  const planes = checkpoint?.planes;
-  const base = planes === undefined ? null : (reliedOn(planes).base?.commit ?? planes.files?.base ?? null);
-  const tree = planes?.files?.tree ?? null;
-  if (base === null || tree === null || checkpoint === undefined)
-    return { page, timeline, checkpoints, effects, changes: null, patches: [] };
-  const files = await reader.filesBetween(opened, base, tree);
-  const changes: Changes = {
-    a: `${run}@base`,
-    b: checkpoint.id,
-    files,
-    values: [],
-    conversation: null,
-    effects: [],
-    notCompared: [],
-    command: `holdfast diff ${base} ${checkpoint.id}`,
-  };
-  return {
-    page,
-    timeline,
-    checkpoints,
-    effects,
-    changes,
-    patches: await patchesOf(reader, opened, { base, tree, files }),
-  };
+  const handle = await opened.holdfast.run(run);
+  const { checkpoint } = await handle.newestWhole();
+  const base = await baseOf(opened, await handle.summary());
+  const tree = checkpoint?.planes.files?.tree ?? null;
+  if (base === null || tree === null) return { page, timeline, checkpoints, effects, files: null, patches: [] };
+  const files = await reader.filesBetween(opened, base.tree, tree);
+  const shown = firstFiles(files);
+  const pair = { from: base.tree, to: tree, files: shown, all: shown.length === files.length };
+  const patches = shown.length === 0 ? [] : await reader.patches(opened, pair);
+  return { page, timeline, checkpoints, effects, files: files.map((file) => file.shown), patches };
 }
 
-/** The patches in the order of the list, until the page is long enough. */
-async function patchesOf(
-  reader: ChangesReader,
-  opened: OpenRepository,
-  params: { readonly base: string; readonly tree: string; readonly files: readonly ChangedFile[] },
-): Promise<readonly FilePatch[]> {
-  const patches: FilePatch[] = [];
+/** In the order of the list, until the page is long enough. */
+function firstFiles(files: readonly FoundFile[]): readonly FoundFile[] {
   let lines = 0;
-  for (const file of params.files) {
-    lines += (file.added ?? 0) + (file.removed ?? 0);
-    if (lines > MAX_REPORT_LINES) break;
-    patches.push(await reader.patch(opened, { from: params.base, to: params.tree, file }));
-  }
-  return patches;
+  const end = files.findIndex(
+    ({ shown: { added, removed } }) => (lines += (added ?? 0) + (removed ?? 0)) > MAX_REPORT_LINES,
+  );
+  return end === -1 ? files : files.slice(0, end);
 }

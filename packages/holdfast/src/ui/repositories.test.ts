@@ -32,6 +32,16 @@ test("a list does not wait long for one store, and not again until it is read", 
     expect(told).toHaveBeenCalledTimes(1);
     await vi.advanceTimersByTimeAsync(2000);
     expect(told).toHaveBeenCalledTimes(2);
+    // The clock is set back by most of its time.
+    vi.setSystemTime(1000);
+    const late = repositories.inTime(named, async () => {
+      await new Promise((resolve) => setTimeout(resolve, 3100));
+      return READ;
+    });
+    await vi.advanceTimersByTimeAsync(3200);
+    expect(await late).toBeNull();
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(told).toHaveBeenCalledTimes(3);
   } finally {
     vi.useRealTimers();
   }

@@ -1,13 +1,26 @@
 /** Opens the stores of many repositories for reading, keeps few of them open, and caches what never changes. Nothing here writes to a store. */
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { type Look, openLook } from "@holdfast/git/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { RunSummary } from "@holdfast/core/run";
+import { NO_WORK } from "@holdfast/core/journal";
+import { type RunSummary, isEnded } from "@holdfast/core/run";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import type { RunStatus } from "@holdfast/core/status";
 import type { Group, Problem, Repository, RunRow, RunsPage } from "@holdfast/dashboard/api";
 import { toHoldfastError } from "../cli/output/terminal.ts";
+import { type Continuer, continuerOf } from "../continuation.ts";
 import type { Holdfast } from "../holdfast.ts";
 import { openHoldfast } from "../open.ts";
 import type { NamedRepository } from "../repository-registry.ts";
-import { GROUPS, JournalReader, type RunFacts, groupOf, readFacts, rowOf } from "./run-rows.ts";
+import { type RunDetails, readStatus } from "../run-status.ts";
+import { commandText } from "./actions.ts";
+import { GROUPS, JournalReader, type RunFacts, groupOf, lastSaid, readFacts, rowOf } from "./run-rows.ts";
+
+/** `restart`, `raise`: as in the status of the run. */
+export type Ending = Pick<RunDetails, "restart" | "raise">;
+
+const NOT_ENDED: Ending = { restart: null, raise: null };
 
 /** One repository whose store is open. */
 export class OpenRepository {
@@ -18,12 +31,32 @@ export class OpenRepository {
     string,
     { readonly entries: number; readonly createdAt: string; readonly facts: RunFacts }
   >();
+  readonly #endings = new Map<string, Ending & { readonly entries: number; readonly createdAt: string }>();
   /** Newest last. */
   readonly #readers = new Map<string, { readonly createdAt: string; reader: Promise<JournalReader> }>();
+
+  #look: Promise<Look> | null = null;
 
   constructor(named: NamedRepository, holdfast: Holdfast) {
     this.named = named;
     this.holdfast = holdfast;
+  }
+
+  /** For differences of files. Opened when it is first needed. */
+  async look(): Promise<Look> {
+    this.#look ??= openLook(this.named.root);
+    this.#look.catch(() => (this.#look = null));
+    return await this.#look;
+  }
+
+  async closeLook(): Promise<void> {
+    await (await this.#look?.catch(() => null))?.[Symbol.asyncDispose]();
+    this.#look = null;
+  }
+
+  async close(): Promise<void> {
+    await this.closeLook();
+    await this.holdfast.close();
   }
 
   /** The journal of a run, folded up to its end. Concurrent calls share one pass. */
@@ -64,11 +97,50 @@ export class OpenRepository {
     return `${id} ${workflow} ${what} ${known?.title ?? ""} ${known?.branch ?? ""}`.toLowerCase();
   }
 
-  /** A run whose journal or checkpoints are damaged is shown with its reason. */
-  async row(found: Pick<RunWithStatus, "run" | "status">, now: number): Promise<RunRow> {
-    const repository = this.named.key;
+  /** How a run that has ended may continue. Read again only if the run has new entries. */
+  async ending({
+    run,
+    status,
+  }: {
+    readonly run: Pick<RunSummary, "id" | "entries" | "createdAt">;
+    readonly status: RunStatus;
+  }): Promise<Ending> {
+    if (!isEnded(status)) return NOT_ENDED;
+    const { id, entries, createdAt } = run;
+    const known = this.#endings.get(id);
+    if (known?.entries === entries && known.createdAt === createdAt) return known;
+    const { holdfast } = this;
     try {
-      return rowOf({ repository, found, facts: await this.facts(found.run), now });
+      // Not `holdfast.status`, which repairs files of layouts.
+      const found = await holdfast.runWithStatus(id);
+      const { restart, raise } = await readStatus(holdfast.store, await holdfast.run(id), found, Date.now());
+      const ending = { entries, createdAt, restart, raise };
+      this.#endings.set(id, ending);
+      return ending;
+    } catch (error) {
+      // A damaged run is shown with its reason.
+      if (error instanceof HoldfastError) return NOT_ENDED;
+      throw error;
+    }
+  }
+
+  continues(found: Pick<RunWithStatus, "run" | "status" | "submitted">): Continuer | null {
+    return continuerOf({ store: this.named.store, root: this.named.root, env: process.env }, found);
+  }
+
+  group(found: Pick<RunWithStatus, "run" | "status" | "submitted">, now: number): Group {
+    return groupOf({ ...found, continues: this.continues(found) }, now);
+  }
+
+  /** A run whose journal or checkpoints are damaged is shown with its reason. */
+  async row(found: Pick<RunWithStatus, "run" | "status" | "submitted">, now: number): Promise<RunRow> {
+    const repository = this.named.key;
+    const continues = this.continues(found);
+    // A log that is removed meanwhile says nothing.
+    const said =
+      found.status.kind === "running" ? await lastSaid(this.holdfast.logs, found.run.id).catch(() => null) : null;
+    try {
+      return rowOf({ repository, found, facts: await this.facts(found.run), continues, said, now });
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;
       const facts: RunFacts = {
@@ -77,14 +149,17 @@ export class OpenRepository {
         scores: [],
         checks: [],
         budget: null,
+        worked: NO_WORK,
         branch: null,
         pullRequest: null,
         issue: null,
         crashes: 0,
+        ownMicroUsd: 0,
+        restored: null,
         updatedAt: found.run.latest?.createdAt ?? found.run.createdAt,
         damaged: found.run.latest === null ? [] : [found.run.latest.sequence],
       };
-      return { ...rowOf({ repository, found, facts, now }), group: "you", reason: error.message };
+      return { ...rowOf({ repository, found, facts, continues, said, now }), group: "you", reason: error.message };
     }
   }
 }
@@ -97,7 +172,7 @@ const IDLE_MS = 60_000;
 /** How long a page waits for one store: if there is something to show instead, and if there is nothing. */
 const SLOW_MS = 500;
 const FIRST_MS = 3000;
-/** Pages are not told more often that a slow store was read. */
+/** A slow store is reported to pages at most this often. */
 const TOLD_MS = 5000;
 
 export interface RepositoriesParams {
@@ -157,7 +232,9 @@ export class Repositories implements AsyncDisposable {
   }
 
   async openNamed(named: NamedRepository): Promise<OpenRepository> {
-    const place = `${named.store}\n${named.key}`;
+    // A store that was replaced, such as by a backup, is another one.
+    const file = statSync(join(named.store, "store.db"), { throwIfNoEntry: false })?.ino;
+    const place = `${named.store}\n${named.key}\n${file}`;
     const handle = this.#open.get(place) ?? this.#start(named, place);
     const opened = await handle.opening;
     opened.usedAt = this.now();
@@ -201,9 +278,11 @@ export class Repositories implements AsyncDisposable {
   /** A store that is always slow must not make pages ask again without a pause. */
   #wasLate(store: string): void {
     this.#late.delete(store);
-    const due = this.#toldAt + TOLD_MS;
-    this.#toldAt = Math.max(due, this.now());
-    setTimeout(() => this.onRead(), this.#toldAt - this.now()).unref();
+    const now = this.now();
+    // The clock may have been set back.
+    const wait = Math.min(TOLD_MS, Math.max(0, this.#toldAt + TOLD_MS - now));
+    this.#toldAt = now + wait;
+    setTimeout(() => this.onRead(), wait).unref();
   }
 
   #start(named: NamedRepository, place: string): Handle {
@@ -231,12 +310,12 @@ export class Repositories implements AsyncDisposable {
       excess -= 1;
       this.#open.delete(place);
       this.#known.delete(opened.named.store);
-      await opened.holdfast.close();
+      await opened.close();
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { opening } of this.#open.values()) await (await opening.catch(() => null))?.holdfast.close();
+    for (const { opening } of this.#open.values()) await (await opening.catch(() => null))?.close();
     this.#open.clear();
   }
 }
@@ -264,7 +343,7 @@ interface FoundRun {
   readonly in: OpenRepository;
   readonly found: RunWithStatus;
   readonly group: Group;
-  /** When it was last saved or ended. */
+  /** When it was last saved, restored or ended. */
   readonly at: string;
 }
 
@@ -306,12 +385,12 @@ async function findRuns(
       const { opened, runs: all, late } = await repositories.runs(named);
       for (const found of all)
         if (isWanted(found, `${repository} ${opened.textOf(found.run)}`, query))
-          runs.push({ in: opened, found, group: groupOf(found, now), at: timeOf(found) });
+          runs.push({ in: opened, found, group: opened.group(found, now), at: timeOf(found) });
       if (late !== null) problems.push({ repository, problem: problemOf(stillReading(name, late)) });
       const cuts = opened.holdfast.store.withheld?.() ?? [];
-      if (cuts.length > 0) problems.push({ repository, problem: cutProblem(cuts) });
+      if (cuts.length > 0) problems.push({ repository, problem: cutProblem(cuts, named) });
     } catch (error) {
-      problems.push({ repository, problem: problemOf(error) });
+      problems.push({ repository, problem: problemOf(error, named) });
     }
   }
   return { runs, problems };
@@ -323,8 +402,10 @@ function isWanted({ run, status }: RunWithStatus, words: string, query: RunsQuer
 }
 
 function timeOf({ run, status }: RunWithStatus): string {
-  const ended = status.kind === "done" || status.kind === "failed" ? status.at : null;
-  return ended ?? run.latest?.createdAt ?? run.createdAt;
+  const ended = status.kind === "done" || status.kind === "failed" ? status.at : "";
+  const saved = run.latest?.createdAt ?? run.createdAt;
+  // A restore saves a checkpoint after the end.
+  return ended > saved ? ended : saved;
 }
 
 function newestFirst(a: FoundRun, b: FoundRun): number {
@@ -358,17 +439,22 @@ export async function readRepositories(repositories: Repositories): Promise<read
     const opening = repositories.inTime(named, () => repositories.openNamed(named));
     const problem = await opening.then(
       (opened) => (opened === null ? problemOf(stillReading(name)) : null),
-      (error: unknown) => problemOf(error),
+      (error: unknown) => problemOf(error, named),
     );
-    found.push({ key, name, path: root, problem });
+    found.push({ key, name, path: root, program: commandText(named, []), problem });
   }
   return found;
 }
 
-/** As the CLI reports it. */
-export function problemOf(thrown: unknown): Problem {
+/** As the CLI reports it. With a repository its commands work from any directory. */
+export function problemOf(thrown: unknown, repository?: NamedRepository): Problem {
   const { code, message, hint = "" } = toHoldfastError(thrown);
-  return makeProblem(code, message, hint);
+  return makeProblem(code, message, repository === undefined ? hint : hintIn(repository, hint));
+}
+
+/** The hint with commands that name the repository. */
+function hintIn(repository: NamedRepository, hint: string): string {
+  return hint.replaceAll(/`holdfast (?=[a-z])/g, () => `\`${commandText(repository, [])} `);
 }
 
 /** The command is the first one that the hint names. */
@@ -392,11 +478,8 @@ function fail(error: HoldfastError): never {
   throw error;
 }
 
-function cutProblem(cuts: readonly { readonly why: string }[]): Problem {
-  return {
-    code: "STORE_CUT",
-    message: `The store is older or shorter than before. Not listed: ${cuts.map(({ why }) => why).join("; ")}`,
-    hint: "The other runs are complete. `holdfast verify` names the damage.",
-    command: "holdfast verify",
-  };
+function cutProblem(cuts: readonly { readonly why: string }[], repository: NamedRepository): Problem {
+  const message = `The store is older or shorter than before. Not listed: ${cuts.map(({ why }) => why).join("; ")}`;
+  const hint = "The other runs are complete. `holdfast verify` names the damage.";
+  return makeProblem("STORE_CUT", message, hintIn(repository, hint));
 }

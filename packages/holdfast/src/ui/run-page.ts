@@ -2,9 +2,9 @@
 import { open } from "node:fs/promises";
 import type { Effect } from "@holdfast/core/effects";
 import type { JournalEntry } from "@holdfast/core/journal";
-import type { Json } from "@holdfast/core/json";
 import { isJsonObject, sha256 } from "@holdfast/core/json";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import type { RunStatus } from "@holdfast/core/status";
 import type {
   Action,
   CheckpointsPage,
@@ -23,14 +23,17 @@ import type {
   TextRange,
   Timeline,
 } from "@holdfast/dashboard/api";
+import { isOrphanId } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 import { entrySummary } from "../cli/commands/events.ts";
 import { readGraph } from "../run-status.ts";
-import { allowedActions, commandText } from "./actions.ts";
-import { EVERY_RUN, type OpenRepository, type Repositories, readRuns } from "./repositories.ts";
-import type { OpenFinding } from "./plan-text.ts";
+import { allowedActions, commandText, restartAction, restartLabel } from "./actions.ts";
+import { EVERY_RUN, type Ending, type OpenRepository, type Repositories, readRuns } from "./repositories.ts";
+import { answerMeaning } from "./answer-meanings.ts";
+import { type OpenFinding, isStop } from "./plan-text.ts";
 import { link } from "./run-rows.ts";
 import type { StoryReader, Undoable } from "./run-story.ts";
+import { readTeam } from "./team.ts";
 
 export async function readTimeline(opened: OpenRepository, id: string, now: number): Promise<Timeline> {
   const { run, status } = await opened.holdfast.runWithStatus(id);
@@ -52,6 +55,7 @@ export async function readRunPage(
   const { run, status } = found;
   const row = await opened.row(found, now);
   const { story } = await opened.read(run);
+  const end = await opened.ending(found);
   const handle = await holdfast.run(id);
   const [workspace, graph, { checkpoint }] = await Promise.all([
     handle.workspace(),
@@ -64,44 +68,114 @@ export async function readRunPage(
     asOf: new Date(now).toISOString(),
     row,
     worktree: workspace?.root ?? null,
-    reasonCard: reasonCard(row, story),
+    reasonCard: reasonCard(row, story, end, (argv) => commandText(opened.named, argv)),
     inbox: await readItem(opened, row, findings(row)),
     undo: undoOf(row.key, story.undoable, found),
-    actions: allowedActions({ key: row.key, run, status }),
-    graph: graph === null ? null : (graph.picture as object as Json),
+    actions: allowedActions({ key: row.key, run, status, restart: end.restart }),
+    graph: graph?.picture ?? null,
+    team: await readTeam(handle, checkpoint),
     notes: story.notes.slice(-MAX_NOTES),
-    issueText: issue === null ? null : { before: issue.body, now: typeof body === "string" ? body : null },
-    command: `holdfast status ${id}`,
+    issueText:
+      issue === null ? null : { before: ownText(issue.body), now: typeof body === "string" ? ownText(body) : null },
+    command: commandText(opened.named, ["status", id]),
   };
 }
 
 const MAX_NOTES = 20;
 
-/** Why it stopped, with what to do next; null while it works, and when it is done. */
-function reasonCard(row: RunRow, { failure }: Pick<StoryReader, "failure">): ReasonCard | null {
+/** Without the mark by which Holdfast finds an issue again that it filed. */
+function ownText(body: string): string {
+  return body.replace(/\s*<!-- holdfast:[^>]*-->\s*$/, "\n");
+}
+
+/** Why it stopped, with what to do next; null while it works, and when it is done and at its end. */
+function reasonCard(
+  row: RunRow,
+  { failure }: Pick<StoryReader, "failure">,
+  end: Ending,
+  command: (argv: readonly string[]) => string,
+): ReasonCard | null {
   const { status } = row.run;
-  if (status.kind === "running" || status.kind === "queued" || status.kind === "done" || status.kind === "saved")
-    return null;
+  if (status.kind === "queued") return queuedCard(row, status, command);
+  if (status.kind === "running" && !status.hostKnown) return awayCard(row, status.holder.host, command);
+  if (status.kind === "running" || status.kind === "saved") return null;
+  if (status.kind === "done" && row.restored === null) return null;
+  const shown = failure !== null && isCause(status) ? failure : null;
   return {
-    cause: row.reason ?? row.statusWord,
-    why: failure === null || failure.why === row.reason ? null : failure.why,
-    tail: failure?.tail ?? [],
-    commands: nextCommands(row.run),
+    title: "Why it stopped",
+    cause:
+      row.reason ??
+      (status.kind === "paused" ? "It was stopped. Nothing continues it until you resume it." : row.statusWord),
+    why: shown === null || shown.why === row.reason ? null : shown.why,
+    tail: shown?.tail ?? [],
+    commands: nextCommands(row.run, end).map(command),
   };
 }
 
-function nextCommands({ id, status }: RunRow["run"]): readonly string[] {
+/** A process on another machine is out of reach for a signal of the operating system: these commands reach it through the store. */
+function awayCard({ run: { id } }: RunRow, host: string, command: (argv: readonly string[]) => string): ReasonCard {
+  return {
+    title: "Where it runs",
+    cause: `A process on ${host} works on it.`,
+    why: "It reads the first of these commands from the store. The second takes a submitted run out of the queue. The third is for a machine that is away.",
+    tail: [],
+    commands: [
+      ["stop", id, "--after-step"],
+      ["queue", "--cancel", id],
+      ["take", id],
+    ].map(command),
+  };
+}
+
+function queuedCard(
+  { run: { id }, reason }: RunRow,
+  { holder }: Extract<RunStatus, { readonly kind: "queued" }>,
+  command: (argv: readonly string[]) => string,
+): ReasonCard | null {
+  if (holder !== null) return null;
+  return {
+    title: "Why it waits",
+    cause: reason ?? "It waits for a worker.",
+    why: "`holdfast queue` shows its place and what it lacks. Resume does not wait for that: it executes the run here, outside the queue.",
+    tail: [],
+    commands: [["queue"], ["queue", "--cancel", id], ["resume", id]].map(command),
+  };
+}
+
+/** Whether the last failing check or call is why the run has this status. A crash and most questions have another cause. */
+function isCause(status: RunStatus): boolean {
+  if (status.kind === "waiting") return status.question !== null && ABOUT_FAILURE.test(status.question.name);
+  return status.kind === "failed" && !status.limit;
+}
+
+/** Questions of the built-in workflows that a failing check leads to. */
+const ABOUT_FAILURE = /^(?:stuck|criterion-cannot-run|base-gate-fails-\d+)$/;
+
+/** The commands that do what the card offers. */
+function nextCommands({ id, status }: RunRow["run"], { restart, raise }: Ending): readonly (readonly string[])[] {
   switch (status.kind) {
     case "waiting":
-      if (status.question === null) return [`holdfast resume ${id}`];
-      return status.question.options.map((option) => commandText([["approve", id, option]]));
+      // The limit is in the options.
+      if (status.for === "budget") return [];
+      if (status.question === null) return [["resume", id]];
+      return status.question.options.map((option) => ["approve", id, option]);
     case "paused":
     case "crashed":
-      return [`holdfast resume ${id}`];
+      return [["resume", id]];
     case "failed":
-      return [`holdfast events ${id}`, `holdfast restore ${id} --smart --dry-run`];
+    case "aborted":
+    case "done":
+      if (isOrphanId(id))
+        return [
+          ["fork", `${id}@1`],
+          ["rm", id],
+        ];
+      return [
+        ...(raise === null ? [] : [["resume", id, `--${raise}`, "N"]]),
+        ...(restart === null ? [] : [["resume", `${id}@${restart}`, "--force"]]),
+      ];
     default:
-      return [`holdfast list ${id}`];
+      return [["list", id]];
   }
 }
 
@@ -119,17 +193,18 @@ function inboxItem(params: {
   readonly row: RunRow;
   readonly story: Pick<StoryReader, "failure">;
   readonly effects: readonly Effect[];
-  /** Whether a limit of iterations ended it. */
-  readonly limited: boolean;
+  readonly end: Ending;
+  /** Whether `resume` may continue it. */
+  readonly resumes: boolean;
   readonly findings: readonly OpenFinding[];
 }): InboxItem | null {
   const { row, story, effects, findings } = params;
   const { status } = row.run;
   const run = row.key;
-  const failure = failureEvidence(story);
+  const failure = isCause(status) ? failureEvidence(story, row.reason ?? "") : [];
   const abort: InboxOption = {
     label: "Abort the run",
-    about: "It ends for good. Branch, worktree and checkpoints stay.",
+    about: "It ends. Branch, worktree and checkpoints stay, and a restart from a checkpoint is possible.",
     risky: true,
     action: { kind: "abort", run },
   };
@@ -137,16 +212,19 @@ function inboxItem(params: {
     label: "Resume",
     about: "Checks what changed in the meantime, then continues in the background.",
     risky: false,
-    action: { kind: "resume", run, accept: [] },
+    action: { kind: "resume", run, accept: [], from: null },
   };
   const item = (
     kind: InboxItem["kind"],
     title: string,
     evidence: readonly Evidence[],
     options: readonly InboxOption[],
-  ) => ({ row, kind, title, evidence, options }) satisfies InboxItem;
-  if (row.damaged.length > 0 || row.run.unfinishedRestore !== null)
-    return item("damaged", row.reason ?? "Checkpoints cannot be read", [], restoreOptions(row));
+    compare: readonly string[] = [],
+  ) => ({ row, kind, title, evidence, options, compare }) satisfies InboxItem;
+  if (row.damaged.length > 0 || row.run.unfinishedRestore !== null) {
+    const options = [...(params.resumes ? [resume] : []), ...restoreOptions(row)];
+    return item("damaged", row.reason ?? "Checkpoints cannot be read", [], options);
+  }
   if (findings.length > 0) {
     const accept = [...new Set(findings.map(({ kind }) => kind))];
     const about = "The changes are accepted, and the run continues in the background.";
@@ -154,44 +232,77 @@ function inboxItem(params: {
       label: "Accept and resume",
       about,
       risky: true,
-      action: { kind: "resume", run, accept },
+      action: { kind: "resume", run, accept, from: null },
     };
     const title = findings.length === 1 ? findings[0]?.summary : `${findings.length} things changed since it stopped`;
     return item("findings", title ?? "", findings.map(findingEvidence), [take, abort]);
   }
   switch (status.kind) {
     case "waiting": {
+      if (status.due && status.question === null)
+        return item(
+          "due",
+          `${sentence(status.reason)} Its time has come, and nothing continues it.`,
+          [],
+          [resume, abort],
+        );
       if (status.for === "budget") return item("budget", status.reason, failure, [...raiseOptions(row), abort]);
+      const { question } = status;
       const unknown = effects.filter(({ state }) => state.kind === "unknown");
-      const question = status.question ?? { name: "continue", question: "Continue the run?", options: ["yes"] };
       const evidence = [
-        ...(status.reason === question.question ? [] : [textEvidence("Why", status.reason)]),
+        ...(question === null || status.reason === question.question ? [] : [textEvidence("Why", status.reason)]),
         ...unknown.map(({ kind, target, state }) =>
           textEvidence(`${kind} on ${target}`, state.kind === "unknown" ? state.reason : ""),
         ),
         ...failure,
       ];
+      const kind = unknown.length > 0 ? "unknown_effect" : "question";
+      if (question === null)
+        return item(kind, status.reason, evidence, [
+          { ...resume, about: "Fix the cause first. Then the run continues." },
+          abort,
+        ]);
       const options = question.options.map((answer) => answerOption(run, question.name, answer));
-      return item(unknown.length > 0 ? "unknown_effect" : "question", question.question, evidence, [...options, abort]);
+      // An answer that stops the run does what the user would abort it for.
+      return item(
+        kind,
+        question.question,
+        evidence,
+        options.some(({ risky }) => risky) ? options : [...options, abort],
+      );
     }
     case "crashed":
       return item("crashed", row.reason ?? "Its process died", failure, [resume, abort]);
     case "failed":
+      if (isOrphanId(row.run.id) && row.run.forkedFrom !== null) {
+        const source = row.run.forkedFrom.id.split("@")[0] ?? "";
+        return item(
+          "orphan",
+          `Orphaned work of ${source}`,
+          [textEvidence("What this is", ORPHAN)],
+          orphanOptions(row, source),
+          [`${row.repository}/${source}`, run],
+        );
+      }
       return item("failed", status.reason === "" ? "It failed" : status.reason, failure, [
-        ...(params.limited ? [iterationsOption(row)] : []),
-        ...restoreOptions(row),
+        ...(params.end.raise === null ? [] : [iterationsOption(row)]),
+        ...restartOptions(row, params.end),
       ]);
     default:
       return null;
   }
 }
 
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
 function answerOption(run: string, question: string, answer: string): InboxOption {
-  const isStop = /^(?:stop|abort|no|give.?up|cancel)\b/i.test(answer);
+  const stops = isStop(answer);
   return {
     label: answer,
-    about: isStop ? "The run stops here; its work is saved." : "The answer is recorded, and the run continues.",
-    risky: isStop,
+    about: answerMeaning(question, answer),
+    risky: stops,
     action: { kind: "answer", run, question, answer, note: null, resume: true },
   };
 }
@@ -221,19 +332,60 @@ const RAISE = {
   milliseconds: (to: number) => `Raise the limit to ${Math.ceil(to / 60_000)} minutes`,
 } as const;
 
-/** The newest checkpoint first: its plan says whether it helps. */
+/** The checkpoint of a restore that did not finish, else the newest one: its plan says whether it helps. */
 function restoreOptions({ key, run }: RunRow): readonly InboxOption[] {
-  if (run.latest === null) return [];
-  const { sequence } = run.latest;
-  const about = `Shows what going back to @${sequence} would change. Nothing is lost: the present files are saved first.`;
-  const action: Action = { kind: "restore", run: key, sequence, paths: null };
-  return [{ label: `Restore @${sequence}`, about, risky: true, action }];
+  const sequence = Number(/@(\d+)$/.exec(run.unfinishedRestore ?? "")?.[1] ?? run.latest?.sequence ?? 0);
+  if (sequence === 0) return [];
+  return [restoreOption(key, sequence)];
 }
 
-function failureEvidence({ failure }: Pick<StoryReader, "failure">): readonly Evidence[] {
+function restoreOption(key: string, sequence: number): InboxOption {
+  const about = `Shows what going back to @${sequence} would change. Nothing is lost: the present files are saved first.`;
+  const action: Action = { kind: "restore", run: key, sequence, paths: null };
+  return { label: `Restore @${sequence}`, about, risky: true, action };
+}
+
+/** The checkpoint that `restore --smart` picks: the newest one has failed already. */
+function restartOptions({ key, run }: RunRow, { restart }: Ending): readonly InboxOption[] {
+  if (restart === null) return [];
+  const about = `Goes back to @${restart}, the newest checkpoint that the run can continue from, and continues in the background. The present files are saved first.`;
+  const again: InboxOption = {
+    label: restartLabel(run.status, restart),
+    about,
+    risky: true,
+    action: restartAction(key, restart),
+  };
+  return [again, restoreOption(key, restart)];
+}
+
+const ORPHAN =
+  "An orphan keeps the work of a process whose lease another process took: files and state that the run itself does not have.";
+
+function orphanOptions({ key, run }: RunRow, source: string): readonly InboxOption[] {
+  const sequence = run.latest?.sequence ?? 1;
+  return [
+    {
+      label: "Fork",
+      about: `Creates a run from this work, with a worktree of its own. ${source} does not change.`,
+      risky: false,
+      action: { kind: "fork", run: key, sequence, as: null },
+    },
+    {
+      label: "Remove",
+      about: `Removes this work if you do not need it. ${source} does not change.`,
+      risky: true,
+      action: { kind: "remove", run: key },
+    },
+  ];
+}
+
+/** What the title says already is not repeated. */
+function failureEvidence({ failure }: Pick<StoryReader, "failure">, title: string): readonly Evidence[] {
   if (failure === null) return [];
-  const why: Evidence = textEvidence(failure.name, failure.why);
-  return failure.tail.length === 0 ? [why] : [why, { title: "Its last lines", kind: "output", lines: failure.tail }];
+  const { name, why, tail } = failure;
+  if (tail.length > 0) return [{ title: why, kind: "output", lines: tail }];
+  const said = why.slice(why.indexOf(": ") + 1).trim();
+  return title.includes(said) ? [] : [textEvidence(name, why)];
 }
 
 function findingEvidence({ summary, diff }: OpenFinding): Evidence {
@@ -255,9 +407,14 @@ async function readItem(
   // A damaged run is in the inbox for that reason.
   const { story } = await opened.read(row.run).catch(() => ({ story: { failure: null } }));
   const effects = await holdfast.store.listEffects(id).catch(() => []);
-  const limited = status.kind === "failed" && (await holdfast.status(id).catch(() => null))?.raise != null;
-  return inboxItem({ row, story, effects, limited, findings });
+  const end = await opened.ending({ run: row.run, status });
+  const actions = allowedActions({ key: row.key, run: row.run, status, restart: end.restart });
+  const resumes = actions.some(({ action, why }) => action.kind === "resume" && why === null);
+  return inboxItem({ row, story, effects, end, resumes, findings });
 }
+
+/** What asks nothing comes after what does. */
+const ENDED: ReadonlySet<InboxItem["kind"]> = new Set(["failed", "crashed", "damaged"]);
 
 export async function readInbox(repositories: Repositories, findings: KnownFindings): Promise<Inbox> {
   const { asOf, rows, problems } = await readRuns(repositories, { ...EVERY_RUN, limit: 0 });
@@ -268,7 +425,10 @@ export async function readInbox(repositories: Repositories, findings: KnownFindi
     const item = await readItem(await repositories.open(row.repository), row, known);
     if (item !== null) items.push(item);
   }
-  return { asOf, items: items.toSorted((a, b) => (a.row.updatedAt < b.row.updatedAt ? -1 : 1)), problems };
+  const first = (item: InboxItem): number => (ENDED.has(item.kind) ? 1 : 0);
+  const order = (a: InboxItem, b: InboxItem): number =>
+    first(a) - first(b) || (a.row.updatedAt < b.row.updatedAt ? -1 : 1);
+  return { asOf, items: items.toSorted(order), problems };
 }
 
 export function headerOf({ entry, kind, at, epoch, body }: JournalEntry): EntryHeader {
@@ -335,12 +495,12 @@ export async function readEffects(opened: OpenRepository, run: string): Promise<
 }
 
 export async function readLogs(opened: OpenRepository, run: string): Promise<readonly LogRow[]> {
-  await opened.holdfast.run(run);
+  const { story } = await opened.read(await (await opened.holdfast.run(run)).summary());
   const files = await opened.holdfast.logs.list(run);
   return files.map(({ path, step, stageAttempt, bytes, modifiedAt }) => ({
     number: logNumber(path),
     step,
-    stageAttempt,
+    stage: story.stageOf(stageAttempt),
     bytes,
     modifiedAt,
   }));

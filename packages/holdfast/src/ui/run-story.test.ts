@@ -41,6 +41,35 @@ test("the last failing check has the end of its output, and is forgotten when it
   expect(story(failed, passed).failure).toBeNull();
 });
 
+test("a gate that fails before any change has its output until its stage ends, or the gate passes", () => {
+  const gate = (code: number) =>
+    [
+      "step.finished",
+      { step: "base-gate-1", result: { changed: false, ran: { kind: "exited", code, output: "no lint\n" } } },
+    ] as const;
+  expect(story(gate(1)).failure).toMatchObject({ why: "base-gate-1 failed with exit 1", tail: ["no lint"] });
+  expect(story(gate(1), gate(0)).failure).toBeNull();
+  expect(story(gate(1), ["stage.ended", { stage: "setup", event: "setup_done" }]).failure).toBeNull();
+});
+
+test("a file that does not parse is named with its line", () => {
+  const result = [{ kind: "failed", path: "cart.js", line: 1, message: "Unexpected end of input" }, { kind: "parsed" }];
+  const { failure } = story(["step.finished", { step: "parse-gate", result }]);
+  expect(failure).toEqual({
+    name: "parse-gate",
+    why: "1 file does not parse",
+    tail: ["cart.js:1: Unexpected end of input"],
+  });
+});
+
+test("an agent that failed is the failure, not the check after it, until a call succeeds", () => {
+  const call = (result: JsonObject) => ["step.finished", { step: "agent", result, spent: null }] as const;
+  const failed = call({ outcome: "failed", cause: "crash", message: "exit 3: panic", usage: {} });
+  const check = ["step.finished", { step: "check-1", result: { kind: "exited", code: 1 }, spent: null }] as const;
+  expect(story(failed, check).failure?.why).toBe("The agent failed (crash): exit 3: panic");
+  expect(story(failed, check, call({ outcome: "completed", usage: {} }), check).failure?.name).toBe("check-1");
+});
+
 test("a part of a text ends at whole characters, wherever it is cut", () => {
   const text = "aä€😀z".repeat(20);
   const bytes = Buffer.from(text);

@@ -1,7 +1,7 @@
 /** Folds out of a journal what the page says about a run in words: the last failure, notes, and what can still be undone. Pure. */
-import { agentFailure, eventVerdict, stepVerdict } from "@holdfast/core/find-rollback";
+import { agentFailure, eventVerdict, isAgentResult, stepVerdict } from "@holdfast/core/find-rollback";
 import { type JournalEntry, numberOf, textOf } from "@holdfast/core/journal";
-import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
+import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { sequenceOf } from "./timeline.ts";
 
 type Entry = Pick<JournalEntry, "entry" | "kind" | "at" | "body">;
@@ -23,15 +23,37 @@ const TAIL_LINES = 20;
 const MAX_LINE = 500;
 const MAX_NOTES = 50;
 
+/** The first files of a run. */
+export interface Start {
+  readonly sequence: number;
+  readonly tree: string;
+}
+
 export class StoryReader {
   #failure: Failure | null = null;
+  /** The last agent call, if it failed. Then a check that fails after it only says that nothing was done. */
+  #call: Failure | null = null;
+  /** The check of the files that a stage found, before any change. It counts only while that stage is open. */
+  #before: Failure | null = null;
   #notes: { readonly at: string; readonly text: string }[] = [];
   #undo: Undoable[] = [];
-  #before: number | null = null;
+  #saved: number | null = null;
   #restored: { readonly target: number | null; readonly from: string | null } | null = null;
+  #start: Start | null = null;
+  readonly #stages = new Map<number, string>();
 
   get failure(): Failure | null {
-    return this.#failure;
+    return this.#before ?? this.#call ?? this.#failure;
+  }
+
+  /** `impl #2` of a stage attempt; null: the journal has no such attempt. */
+  stageOf(stageAttempt: number): string | null {
+    return this.#stages.get(stageAttempt) ?? null;
+  }
+
+  /** null: no checkpoint has files. */
+  get start(): Start | null {
+    return this.#start;
   }
 
   get notes(): readonly { readonly at: string; readonly text: string }[] {
@@ -52,9 +74,13 @@ export class StoryReader {
         this.#undo = [];
         this.#failure = { name: textOf(body, "step"), why: textOf(body, "reason"), tail: [] };
         return;
-      case "stage.entered":
+      case "stage.entered": {
         this.#undo = [];
+        const iteration = numberOf(body, "iteration");
+        const word = `${textOf(body, "stage")}${iteration > 0 ? ` #${iteration}` : ""}`;
+        this.#stages.set(numberOf(body, "stageAttempt"), word);
         return;
+      }
       case "stage.ended":
         return this.#judgeStage(body);
       case "note":
@@ -85,7 +111,10 @@ export class StoryReader {
     const result = body["result"] ?? null;
     const failed = agentFailure(result);
     const verdict = stepVerdict(step, result);
-    if (failed !== null) this.#failure = { name: step, why: failed, tail: [] };
+    const ran = isJsonObject(result) ? (result["ran"] ?? null) : null;
+    const base = stepVerdict(step, ran);
+    if (base !== null) this.#before = base.pass ? null : { name: step, why: base.reason, tail: tailOf(ran) };
+    if (isAgentResult(result)) this.#call = failed === null ? null : { name: step, why: failed, tail: [] };
     else if (verdict?.pass === false) this.#failure = { name: verdict.name, why: verdict.reason, tail: tailOf(result) };
     else if (verdict?.pass === true && this.#failure?.name === verdict.name) this.#failure = null;
   }
@@ -93,10 +122,11 @@ export class StoryReader {
   #judgeStage(body: JsonObject): void {
     const [stage, event, reason] = [textOf(body, "stage"), textOf(body, "event"), textOf(body, "reason")];
     const verdict = eventVerdict({ stage, event, reason });
+    this.#before = null;
     // The output of the command that failed says more than the end of its stage.
     if (verdict?.pass === false && (this.#failure?.tail.length ?? 0) === 0)
       this.#failure = { name: verdict.name, why: reason, tail: [] };
-    else if (verdict?.pass === true) this.#failure = null;
+    else if (verdict?.pass === true) this.#failure = this.#call = null;
   }
 
   #tagged(name: string, sequence: number): void {
@@ -106,10 +136,12 @@ export class StoryReader {
   #checkpoint(body: JsonObject): void {
     const trigger = textOf(body, "trigger");
     const sequence = numberOf(body, "sequence");
-    if (trigger === "before_restore") this.#before = sequence;
-    if (trigger !== "restore" || this.#before === null) return;
-    const [before, restored] = [this.#before, this.#restored];
-    this.#before = null;
+    const tree = textOf(body, "tree");
+    if (tree !== "") this.#start ??= { sequence, tree };
+    if (trigger === "before_restore") this.#saved = sequence;
+    if (trigger !== "restore" || this.#saved === null) return;
+    const [before, restored] = [this.#saved, this.#restored];
+    this.#saved = null;
     const last = this.#undo.at(-1);
     if (last?.kind === "restore" && restored?.from === null && restored.target === last.before) {
       this.#undo.pop();
@@ -122,9 +154,16 @@ export class StoryReader {
   }
 }
 
+/** The last lines that a command printed, or the files that do not parse. */
 function tailOf(result: Json): readonly string[] {
-  const output = isJsonObject(result) ? result["output"] : undefined;
-  if (typeof output !== "string") return [];
+  const output = isJsonArray(result) ? result.map(parseError).join("") : isJsonObject(result) ? result["output"] : "";
+  if (typeof output !== "string" || output === "") return [];
   const lines = output.trimEnd().split("\n").slice(-TAIL_LINES);
   return lines.map((line) => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line));
+}
+
+function parseError(one: Json): string {
+  if (!isJsonObject(one) || one["kind"] !== "failed") return "";
+  const at = typeof one["line"] === "number" ? `:${one["line"]}` : "";
+  return `${textOf(one, "path")}${at}: ${textOf(one, "message")}\n`;
 }

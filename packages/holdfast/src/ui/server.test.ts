@@ -12,20 +12,23 @@ async function serve(limits: Parameters<typeof startServer>[0]["limits"] = {}): 
   readonly server: RunningServer;
   readonly live: LiveEvents;
   readonly repositories: Repositories;
+  readonly sessions: Sessions;
 }> {
   const repositories = new Repositories({ list: () => [], now: () => Date.now(), waits: false });
-  const live = new LiveEvents(repositories, "abc");
+  const live = new LiveEvents(repositories);
   const plans = new Plans({ repositories, program: [process.execPath], env: {}, by: "test" });
   const sessions = new Sessions(() => Date.now(), TOKEN);
-  const fixed = { version: "0", instance: "abc", readOnly: false, secret: "secret", files: new Map() };
+  const files = new Map([["/large.js", { type: "text/javascript", body: new Uint8Array(4_000_000) }]]);
+  const fixed = { version: "0", readOnly: false, secret: "secret", files };
   const server = await startServer({
     address: "127.0.0.1",
     port: 0,
     limits,
+    allows: (authorization) => sessions.allows(authorization),
     app: (hosts) => createApp({ ...fixed, repositories, live, plans, sessions, hosts }),
   });
   onTestFinished(() => server[Symbol.asyncDispose]());
-  return { server, live, repositories };
+  return { server, live, repositories, sessions };
 }
 
 const TOKEN = "t".repeat(40);
@@ -63,6 +66,17 @@ test.each([
   expect(answer).toMatch(/^HTTP\/1.1 408 |^$/);
 });
 
+test("connections that do not send their request, or do not read the answer, keep no page out", async () => {
+  const { server } = await serve();
+  const host = `Host: 127.0.0.1:${server.port}\r\n`;
+  const post = `POST /api/session HTTP/1.1\r\n${host}Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{`;
+  const large = `GET /large.js HTTP/1.1\r\n${host}\r\n`;
+  for (const text of ["", "GET / HTTP/1.1\r\nHost: 127", post, `GET / HTTP/1.1\r\n${host}\r\n`, large])
+    for (const socket of await Promise.all(Array.from({ length: 300 }, () => dial(server, text)))) socket.pause();
+  const request = `GET /api/boot HTTP/1.1\r\n${host}Authorization: Bearer ${TOKEN}\r\nConnection: close\r\n\r\n`;
+  expect(await answerTo(server, request)).toMatch(/^HTTP\/1.1 200 /);
+});
+
 test.each([
   ["two lengths", "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"],
   ["a length and chunks", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
@@ -98,6 +112,18 @@ test("a page that does not read is cut off, and costs no memory", async () => {
     for (let at = 0; at < 200; at += 1) repositories.onRead();
     await setImmediate();
   }
+});
+
+test("a program that guesses codes does not keep the user's code out", async () => {
+  const { server, sessions } = await serve();
+  const ask = (code: string): Promise<string> => {
+    const body = JSON.stringify({ code });
+    const head = `Host: 127.0.0.1:${server.port}\r\nContent-Type: application/json\r\nConnection: close\r\n`;
+    return answerTo(server, `POST /api/session HTTP/1.1\r\n${head}Content-Length: ${body.length}\r\n\r\n${body}`);
+  };
+  for (const answer of await Promise.all(Array.from({ length: 50 }, () => ask("guess"))))
+    expect(answer).toMatch(/^HTTP\/1.1 401 /);
+  expect(await ask(sessions.code(60_000))).toMatch(/^HTTP\/1.1 200 /);
 });
 
 test("a token that the user chose stays valid, however many browsers there are", () => {

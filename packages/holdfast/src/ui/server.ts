@@ -1,17 +1,18 @@
 /** The page server: checks each request, answers queries about runs from open stores, and serves the built page from memory. */
 import { readFileSync, readdirSync } from "node:fs";
-import type { AddressInfo } from "node:net";
+import type { Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { extname, join } from "node:path";
 import { createAdaptorServer } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Boot, Failure, Session } from "@holdfast/dashboard/api";
+import type { Boot, Failure, InboxItem, LiveEvent, Session } from "@holdfast/dashboard/api";
 import { asRecord } from "@holdfast/core/json";
 import { RUN_ID } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { ChangesReader } from "./changes.ts";
-import { type LiveEvents, MAX_STREAMS, type Numbered, concerns, parseTopics } from "./live.ts";
+import { type LiveEvents, MAX_STREAMS, type Sent, parseTopics } from "./live.ts";
 import { parseAction } from "./actions.ts";
 import { readComparison, readReport } from "./report.ts";
 import type { Plans } from "./plans.ts";
@@ -25,6 +26,7 @@ import {
   readRepositories,
   readRuns,
 } from "./repositories.ts";
+import type { NamedRepository } from "../repository-registry.ts";
 import {
   type KnownFindings,
   readCheckpoints,
@@ -46,7 +48,6 @@ export interface ServerParams {
   readonly hosts: () => ReadonlySet<string>;
   readonly files: ReadonlyMap<string, PageFile>;
   readonly version: string;
-  readonly instance: string;
   readonly readOnly: boolean;
   readonly live: LiveEvents;
   readonly plans: Plans;
@@ -94,7 +95,6 @@ export function createApp(params: ServerParams): Hono {
   const app = new Hono();
   const { repositories, sessions } = params;
   const findings: KnownFindings = (row) => params.plans.findings(row);
-  const codes = new RateLimit(10, () => repositories.now());
 
   app.use("*", async (context, next) => {
     for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
@@ -107,10 +107,17 @@ export function createApp(params: ServerParams): Hono {
     if (refused !== null) return refuse(context, refused.status, refused.message);
     return await next();
   });
-  app.onError((error, context) => failure(context, error));
+  app.onError((error, context) => {
+    const [, key] = /^\/api\/runs\/([^/]+)\//.exec(context.req.path) ?? [];
+    return failure(
+      context,
+      error,
+      repositories.list().find((one) => one.key === key),
+    );
+  });
 
+  // Codes and secrets have 256 bits, so guesses need no limit. One would let any program of this machine keep the user out.
   app.post("/api/session", async (context) => {
-    if (!codes.allows()) return refuse(context, 429, "Too many codes: wait a second.");
     const { code } = asRecord(await bodyOf(context));
     const token = typeof code === "string" ? sessions.trade(code) : null;
     if (token === null)
@@ -119,7 +126,6 @@ export function createApp(params: ServerParams): Hono {
   });
   // Another `holdfast ui` of the same user, which can read the state file.
   app.post("/api/code", async (context) => {
-    if (!codes.allows()) return refuse(context, 429, "Too many codes: wait a second.");
     const { secret, printed } = asRecord(await bodyOf(context));
     if (typeof secret !== "string" || !isSameSecret(secret, params.secret)) return refuse(context, 401, "No.");
     return context.json({ code: sessions.code(printed === true ? CODE_MS.printed : CODE_MS.opened) });
@@ -131,26 +137,37 @@ export function createApp(params: ServerParams): Hono {
     return await next();
   });
   app.get("/api/boot", async (context) => {
-    const { version, instance, readOnly } = params;
+    const { version, readOnly } = params;
     const asOf = new Date(repositories.now()).toISOString();
-    const boot: Boot = { version, instance, readOnly, asOf, repositories: await readRepositories(repositories) };
+    const boot: Boot = { version, readOnly, asOf, repositories: await readRepositories(repositories) };
     return context.json(boot);
   });
   app.get("/api/runs", async (context) => context.json(await readRuns(repositories, runsQuery(context))));
-  app.get("/api/inbox", async (context) => context.json(await readInbox(repositories, findings)));
+  app.get("/api/inbox", async (context) => {
+    const inbox = await readInbox(repositories, findings);
+    return context.json(params.readOnly ? { ...inbox, items: inbox.items.map(withoutOptions) } : inbox);
+  });
   if (!params.readOnly) addActionRoutes(app, params);
   const changes = new ChangesReader(repositories);
   app.get("/api/diff", async (context) => context.json(await changes.changes(...ends(context))));
   app.get("/api/diff/file", async (context) =>
     context.json(await changes.file(...ends(context), textIn(context, "path"))),
   );
-  app.get("/api/compare", async (context) => context.json(await readComparison(repositories, textIn(context, "runs"))));
+  app.get("/api/compare", async (context) => {
+    const page = await readComparison(repositories, textIn(context, "runs"));
+    return context.json(params.readOnly ? { ...page, choose: [] } : page);
+  });
   app.get("/api/events", (context) => streamEvents(context, params.live));
-  addRunRoutes(app, { repositories, changes, findings });
+  addRunRoutes(app, { repositories, changes, findings, readOnly: params.readOnly });
 
   app.all("/api/*", (context) => refuse(context, 404, "There is no such address."));
   app.get("*", (context) => servePage(context, params.files));
   return app;
+}
+
+/** With --read-only a page shows what waits, and offers nothing that it cannot do. */
+function withoutOptions(item: InboxItem): InboxItem {
+  return { ...item, options: [] };
 }
 
 /** With --read-only these routes do not exist. */
@@ -169,31 +186,29 @@ function addActionRoutes(app: Hono, { plans, repositories }: ServerParams): void
   });
 }
 
-/** Server-sent events. A page that comes back names the last event that it has. */
+/** Server-sent events. Each stream begins with a `resync`, once every later change is noticed: a page that fetches then misses nothing. */
 function streamEvents(context: Context, live: LiveEvents): Response {
   if (live.streams >= MAX_STREAMS) return refuse(context, 429, "Too many pages are open.");
   const topics = parseTopics(context.req.query("topics") ?? "runs");
-  const lastId = context.req.header("last-event-id");
   // Nothing between the server and the browser may collect events before it passes them on.
   context.header("X-Accel-Buffering", "no");
   return streamSSE(context, async (stream) => {
     let waiting = 0;
-    const write = ({ id, event }: Numbered): void => {
+    const send = ({ event: { event }, text }: Sent): void => {
       waiting += 1;
-      // A page that does not read must not fill the memory. It asks for what it missed when it connects again.
+      // A page that does not read must not fill the memory.
       if (waiting > MAX_WAITING) return stream.abort();
-      void stream.writeSSE({ id, event: event.event, data: JSON.stringify(event.data) }).finally(() => (waiting -= 1));
+      void stream.writeSSE({ event, data: text }).finally(() => (waiting -= 1));
     };
-    const missed = lastId === undefined ? [] : live.ring.since(lastId);
-    const stop = live.listen({ topics, send: write });
+    /** Only to this page. */
+    const tell = (event: LiveEvent): void => send({ event, text: JSON.stringify(event.data) });
+    const stop = live.listen({ topics, send });
     const end = new Promise<void>((resolve) => stream.onAbort(resolve));
     try {
-      if (missed === null || missed.length > MAX_WAITING)
-        write({ id: live.ring.lastId, event: { event: "resync", data: { reason: "too much was missed" } } });
-      else for (const one of missed) if (concerns(one.event, topics)) write(one);
       await Promise.race([live.watching, end]);
+      tell({ event: "resync", data: { reason: "the stream begins" } });
       for (let isOpen = true; isOpen;) {
-        write({ id: live.ring.lastId, event: { event: "ping", data: { asOf: new Date().toISOString() } } });
+        tell({ event: "ping", data: { asOf: new Date().toISOString() } });
         isOpen = await Promise.race([sleep(PING_MS, true, { ref: false }), end.then(() => false)]);
       }
     } finally {
@@ -217,9 +232,14 @@ function textIn(context: Context, name: string): string {
 
 function addRunRoutes(
   app: Hono,
-  params: { readonly repositories: Repositories; readonly changes: ChangesReader; readonly findings: KnownFindings },
+  params: {
+    readonly repositories: Repositories;
+    readonly changes: ChangesReader;
+    readonly findings: KnownFindings;
+    readonly readOnly: boolean;
+  },
 ): void {
-  const { repositories, changes, findings } = params;
+  const { repositories, changes, findings, readOnly } = params;
   const at = "/api/runs/:repository/:run";
   const now = (): number => repositories.now();
   const get = (path: string, answer: (opened: OpenRepository, run: string, context: Context) => Promise<unknown>) =>
@@ -227,7 +247,11 @@ function addRunRoutes(
       const { opened, run } = await openRun(repositories, context);
       return context.json((await answer(opened, run, context)) as object);
     });
-  get("", (opened, run) => readRunPage(opened, run, { now: now(), findings }));
+  get("", async (opened, run) => {
+    const page = await readRunPage(opened, run, { now: now(), findings });
+    if (!readOnly) return page;
+    return { ...page, actions: [], undo: null, inbox: page.inbox === null ? null : withoutOptions(page.inbox) };
+  });
   get("/timeline", (opened, run) => readTimeline(opened, run, now()));
   get("/entries", (opened, run, context) =>
     readEntries(opened, run, {
@@ -243,7 +267,10 @@ function addRunRoutes(
       limit: Math.min(numberIn(context, "limit") ?? 50, 500),
     }),
   );
-  get("/checkpoints/:number", (opened, run, context) => changes.checkpoint(opened, run, parameter(context, "number")));
+  get("/checkpoints/:number", async (opened, run, context) => {
+    const page = await changes.checkpoint(opened, run, parameter(context, "number"));
+    return readOnly ? { ...page, actions: [] } : page;
+  });
   get("/checkpoints/:number/transcript", (opened, run, context) =>
     changes.transcript(opened, { run, sequence: parameter(context, "number"), ...rangeIn(context) }),
   );
@@ -315,9 +342,10 @@ type Status = 400 | 401 | 403 | 404 | 405 | 409 | 413 | 414 | 415 | 421 | 423 | 
 
 const STATUS_OF: Partial<Record<Exit, Status>> = { usage: 400, nothing: 404, needs_you: 409, held: 423 };
 
-function failure(context: Context, thrown: unknown): Response {
+function failure(context: Context, thrown: unknown, repository?: NamedRepository): Response {
   const error = toHoldfastError(thrown);
-  return context.json({ error: problemOf(error) } satisfies Failure, STATUS_OF[EXIT_OF[error.code]] ?? 500);
+  const status = error.code === "RUN_EXISTS" ? 409 : (STATUS_OF[EXIT_OF[error.code]] ?? 500);
+  return context.json({ error: problemOf(error, repository) } satisfies Failure, status);
 }
 
 function refuse(context: Context, status: Status, message: string): Response {
@@ -352,10 +380,35 @@ const LIMITS = {
   connectionsCheckingInterval: 5000,
 };
 const MAX_CONNECTIONS = 256;
+/** Connections that have shown no token. Less than MAX_CONNECTIONS, so that they never keep a page out. */
+const MAX_STRANGERS = 128;
+
+type Allows = (authorization: string | undefined) => boolean;
+
+/** Of too many connections that have shown no token, the oldest is closed: whether it does not send, does not read, or waits. */
+function dropStrangers(server: Server, allows: Allows): void {
+  const strangers = new Set<Socket>();
+  const add = (socket: Socket): void => {
+    if (socket.destroyed) return;
+    strangers.add(socket);
+    const [oldest] = strangers;
+    if (strangers.size > MAX_STRANGERS) oldest?.destroy();
+  };
+  server.on("connection", (socket) => {
+    add(socket);
+    socket.once("close", () => strangers.delete(socket));
+  });
+  server.on("request", ({ socket, headers }, response) => {
+    if (!allows(headers.authorization)) return;
+    strangers.delete(socket);
+    response.once("close", () => add(socket));
+  });
+}
 
 /** Listens. `port` null: the usual one, or any other if it is taken. */
 export async function startServer(params: {
   readonly app: (hosts: () => ReadonlySet<string>) => Pick<Hono, "fetch">;
+  readonly allows: Allows;
   readonly address: string;
   readonly port: number | null;
   readonly limits?: Partial<typeof LIMITS>;
@@ -369,6 +422,7 @@ export async function startServer(params: {
     serverOptions: { ...LIMITS, ...limits },
   });
   server.maxConnections = MAX_CONNECTIONS;
+  dropStrangers(server as Server, params.allows);
   const listen = (port: number): Promise<void> =>
     new Promise((resolve, reject) => {
       server.once("error", reject);

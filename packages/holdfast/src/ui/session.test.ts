@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { RateLimit, Sessions, ownHosts, refuseRequest } from "./session.ts";
+import { RateLimit, Sessions, TOKEN, isEveryAddress, ownHosts, refuseRequest } from "./session.ts";
 
 test("a code is traded once, and not after its time", () => {
   let now = 0;
@@ -12,6 +12,26 @@ test("a code is traded once, and not after its time", () => {
   expect(sessions.trade(second)).toBeNull();
   for (const wrong of [undefined, "", token, `Bearer ${token}x`, `bearer ${token}`, `Bearer ${token} `])
     expect(sessions.allows(wrong), wrong).toBe(false);
+});
+
+test.each([32, 200])("a token of %i characters that the user chose is allowed", (length) => {
+  const token = "t".repeat(length);
+  expect(TOKEN.test(token)).toBe(true);
+  expect(new Sessions(() => 0, token).allows(`Bearer ${token}`)).toBe(true);
+});
+
+test.each(["t".repeat(31), "t".repeat(201), `${"t".repeat(40)}!`])("%s cannot be a token", (token) => {
+  expect(TOKEN.test(token)).toBe(false);
+  expect(new Sessions(() => 0, token).allows(`Bearer ${token}`)).toBe(false);
+});
+
+test.each(["0.0.0.0", "::", "0::0", "::0.0.0.0", "::ffff:0.0.0.0", "::ffff:0:0", "0:0:0:0:0:FFFF:0:0", "::%lo"])(
+  "%s is every address of the machine",
+  (address) => expect(isEveryAddress(address)).toBe(true),
+);
+
+test.each(["127.0.0.1", "::1", "::ffff:127.0.0.1", "fe80::1%eth0", "10.0.0.0"])("%s is one address", (address) => {
+  expect(isEveryAddress(address)).toBe(false);
 });
 
 test("a limit counts the requests of each second", () => {

@@ -62,6 +62,12 @@ export function ownHosts(address: string, port: number): ReadonlySet<string> {
   return new Set(names.map((name) => `${name}:${port}`));
 }
 
+/** The forms of "all addresses", also as IPv4 in IPv6. */
+export function isEveryAddress(address: string): boolean {
+  const { hostname } = new URL(`http://${address.includes(":") ? `[${address.split("%")[0]}]` : address}`);
+  return ["0.0.0.0", "[::]", "[::ffff:0:0]"].includes(hostname);
+}
+
 /** Codes and tokens are kept as digests: their comparison takes the same time whatever was sent. */
 export class Sessions {
   readonly #codes = new Map<string, number>();
@@ -98,13 +104,15 @@ export class Sessions {
   }
 
   allows(authorization: string | undefined): boolean {
-    const token = /^Bearer ([A-Za-z0-9_-]{1,200})$/.exec(authorization ?? "")?.[1];
-    if (token === undefined) return false;
+    const token = (authorization ?? "").replace(/^Bearer /, "");
+    if (authorization !== `Bearer ${token}` || !TOKEN.test(token)) return false;
     const key = digest(token);
     return key === this.#fixed || this.#tokens.has(key);
   }
 }
 
+/** What a bearer token may be, ours and one that the user chose. */
+export const TOKEN = /^[A-Za-z0-9_-]{32,200}$/;
 const MAX_SESSIONS = 100;
 
 function digest(text: string): string {

@@ -3,7 +3,7 @@ import type { JsonObject } from "@holdfast/core/json";
 import type { Span, Timeline } from "@holdfast/dashboard/api";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { TimelineReader, foldTimeline } from "./timeline.ts";
+import { type TimelineNow, TimelineReader } from "./timeline.ts";
 
 type Entry = Pick<JournalEntry, "entry" | "kind" | "at" | "epoch" | "body">;
 const START = Date.parse("2026-11-18T07:00:00.000Z");
@@ -18,6 +18,12 @@ function journal(...lines: readonly (readonly [number, string, JsonObject?])[]):
     epoch: kind.startsWith("tag.") ? 0 : 1,
     body,
   }));
+}
+
+function foldTimeline(entries: readonly Entry[], now: TimelineNow): Timeline {
+  const reader = new TimelineReader();
+  for (const entry of entries) reader.read(entry);
+  return reader.timeline(now);
 }
 
 const seconds = (iso: string | null): number | null => (iso === null ? null : (Date.parse(iso) - START) / 1000);
@@ -53,9 +59,36 @@ test("a crash is a mark inside the stage and the call, which continue after it",
   ]);
   expect(folded.marks.map(({ kind, at }) => [kind, seconds(at)])).toEqual([["crash", 10]]);
   expect(folded.gaps.map((gap) => [seconds(gap.from), seconds(gap.to), gap.reason])).toEqual([
-    [10, 60, "its process had died"],
+    [10, 60, "idle after a crash"],
   ]);
   expect(folded.spans[0]?.spent).toEqual({ tokens: 10, microUsd: 500, milliseconds: 1000 });
+});
+
+test("a stage that makes the run fail has failed, and a reason does not repeat the score", () => {
+  const ends = (stage: string, event: string, score: number | null, reason: string): JsonObject => ({
+    ...STAGE,
+    stage,
+    event,
+    score,
+    reason,
+    next: null,
+  });
+  const folded = foldTimeline(
+    journal(
+      [0, "stage.entered", { ...STAGE, stage: "review" }],
+      [1, "stage.ended", ends("review", "review_fail", 68, "The review failed with 68: docs=55<85")],
+      [2, "stage.entered", { ...STAGE, stage: "review" }],
+      [3, "stage.ended", ends("review", "review_pass", 94, "The review passed with 94")],
+      [4, "stage.entered", STAGE],
+      [5, "stage.ended", ends("impl", "fatal", null, "The limit is reached")],
+    ),
+    NOW,
+  );
+  expect(folded.spans.map(({ text, result }) => [text, result])).toEqual([
+    ["review #1 failed with 68: docs=55<85", "failed"],
+    ["review #1 (attempt 2) finished with 94", "done"],
+    ["impl #1 failed: The limit is reached", "failed"],
+  ]);
 });
 
 test("a call that starts again after a crash is a second attempt, and the first ended with its process", () => {
@@ -93,8 +126,8 @@ test("waits and the time without a process are gaps with their reason", () => {
     { ...NOW, now: START + 3700_000 },
   );
   expect(folded.gaps.map(({ reason, ...gap }) => [seconds(gap.from), seconds(gap.to), reason])).toEqual([
-    [5, 3605, "waiting for quota: the provider refuses requests"],
-    [3611, 3700, "no process worked on it"],
+    [5, 3605, "waiting for quota"],
+    [3611, 3700, "idle"],
   ]);
   expect(folded.spans.map(brief)).toEqual([
     ["stage impl", 1, null, "open"],
@@ -125,7 +158,33 @@ test("a restore ends the stage, and the next step opens the stage of the checkpo
     ["stage impl", 9, null, "open"],
     ["step time", 9, 20, "done"],
   ]);
-  expect(folded.marks.filter(({ kind }) => kind === "restore").map(({ sequence }) => sequence)).toEqual([1]);
+  expect(folded.marks.filter(({ kind }) => kind === "restore")).toMatchObject([
+    { sequence: 1, text: "restored to @1" },
+  ]);
+});
+
+test("a stage whose agent failed, and the stage in which a run fails, have failed", () => {
+  const failed = { outcome: "failed", cause: "crash", message: "exit 3", usage: {} };
+  const end = { event: "iterated", reason: "", next: null, score: null };
+  const { spans } = foldTimeline(
+    journal(
+      [1, "stage.entered", { stage: "iterate", iteration: 1 }],
+      [2, "step.started", CALL],
+      [3, "step.finished", { stageAttempt: 1, step: "agent", result: failed, spent: SPENT }],
+      [4, "stage.ended", { stage: "iterate", ...end }],
+      [4, "stage.entered", { stage: "iterate", iteration: 2 }],
+      [5, "stage.ended", { stage: "iterate", ...end }],
+      [5, "stage.entered", { stage: "fatal", iteration: 2 }],
+      [6, "stage.ended", { stage: "fatal", ...end, event: "told" }],
+      [6, "run.ended", { outcome: "failed", reason: "stuck" }],
+    ),
+    NOW,
+  );
+  expect(spans.filter(({ kind }) => kind === "stage").map(brief)).toEqual([
+    ["stage iterate", 1, 4, "failed"],
+    ["stage iterate", 4, 5, "done"],
+    ["stage fatal", 5, 6, "failed"],
+  ]);
 });
 
 test("a crash that no process has noticed yet is a mark at the last heartbeat", () => {

@@ -1,5 +1,6 @@
 /** Folds a journal into the timeline of a run: spans that nest, marks, idle gaps and curves. Pure: it reads entries and nothing else. */
-import { agentFailure, eventVerdict, stepVerdict } from "@holdfast/core/find-rollback";
+import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
+import { agentFailure, eventVerdict, isAgentResult, stepVerdict } from "@holdfast/core/find-rollback";
 import { type JournalEntry, numberOf, textOf } from "@holdfast/core/journal";
 import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Amounts, Mark, Span, Timeline } from "@holdfast/dashboard/api";
@@ -63,6 +64,10 @@ export class TimelineReader {
   /** Of the open stage. */
   readonly #stepAttempts = new Map<string, number>();
   #stage: Draft | null = null;
+  /** The stage that ended last. */
+  #lastStage: Draft | null = null;
+  /** Whether the last agent call of the stage failed. */
+  #agentFails = false;
   /** The stage that the next step belongs to, after a restore or in a fork: their journal has no entry for it. */
   #resumes: { readonly stage: string; readonly iteration: number } | null = null;
   #wait: Draft | null = null;
@@ -80,6 +85,11 @@ export class TimelineReader {
   /** Number of the last entry that was read. */
   get entries(): number {
     return this.#entry;
+  }
+
+  /** What the calls in this journal cost, as far as it is known. */
+  get microUsd(): number {
+    return this.#total.microUsd;
   }
 
   read(entry: Entry): void {
@@ -103,7 +113,7 @@ export class TimelineReader {
       case "lease.taken":
         return this.#acquired(body);
       case "lease.released":
-        this.#idle = { since: this.#time, reason: this.#wait === null ? NO_PROCESS : waitText(this.#wait) };
+        this.#idle = { since: this.#time, reason: this.#wait?.name ?? NO_PROCESS };
         return;
       case "stage.entered":
         this.#endWait();
@@ -143,6 +153,9 @@ export class TimelineReader {
       case "run.ended":
         this.#ended = true;
         this.#endWait();
+        // The stage in which a run fails ends before the run does.
+        if (this.#stage === null && this.#lastStage !== null && body["outcome"] !== "done")
+          this.#lastStage.result = "failed";
         return this.#closeStage(body["outcome"] === "done" ? "done" : "failed", this.#time, textOf(body, "reason"));
       case "restore.finished":
         this.#restored = textOf(body, "target");
@@ -201,7 +214,11 @@ export class TimelineReader {
       stage.score = body["score"];
       this.#scores.push({ at: iso(this.#time), iteration: stage.iteration, score: body["score"] });
     }
-    this.#closeStage(verdict?.pass === false ? "failed" : "done", this.#time, reason);
+    // "fatal": the run fails because of this stage.
+    const failed = verdict?.pass === false || this.#agentFails || textOf(body, "event") === "fatal";
+    this.#closeStage(failed ? "failed" : "done", this.#time, reason);
+    this.#agentFails = false;
+    this.#lastStage = stage;
   }
 
   #stepStarted(body: JsonObject, before: number): void {
@@ -226,6 +243,7 @@ export class TimelineReader {
     const step = this.#steps.get(name) ?? this.#open({ kind, name, parent: stage, start });
     this.#spend(step, spent);
     this.#closeStep(name, step, end.result, null, end.why);
+    if (isAgentResult(body["result"] ?? null)) this.#agentFails = end.result === "failed";
   }
 
   #stepLost(body: JsonObject): void {
@@ -276,16 +294,18 @@ export class TimelineReader {
     const sequence = numberOf(body, "sequence");
     const trigger = textOf(body, "trigger");
     const stage = textOf(body, "stage");
+    const name = textOf(body, "name");
     if (this.#stage !== null) this.#stage.last = this.#entry;
     if (trigger === "restore") {
       const target = this.#restored ?? "";
-      this.#mark("restore", `${textOf(body, "name") || `restore of ${target}`}`, sequenceOf(target));
+      // Within the run its number is enough. A copy of files has another name.
+      const text = (name || `restore of ${target}`).replace(/^restore of [^@]*/, "restored to ");
+      this.#mark("restore", text, sequenceOf(target));
       this.#closeStage("interrupted", this.#time);
     }
     if (trigger === "restore" || trigger === "fork" || trigger === "import")
       this.#resumes = stage === "none" ? null : { stage, iteration: numberOf(body, "iteration") };
-    const name = textOf(body, "name");
-    this.#mark("checkpoint", `saved: ${trigger.replaceAll("_", " ")}${name === "" ? "" : `, ${name}`}`, sequence);
+    this.#mark("checkpoint", `saved ${savedWhen(trigger)}${name === "" ? "" : `: ${name}`}`, sequence);
   }
 
   #mark(kind: Mark["kind"], text: string, sequence: number | null, at = this.#time): void {
@@ -387,15 +407,8 @@ export class TimelineReader {
   }
 }
 
-/** The timeline of a whole journal. */
-export function foldTimeline(entries: Iterable<Entry>, now: TimelineNow): Timeline {
-  const reader = new TimelineReader();
-  for (const entry of entries) reader.read(entry);
-  return reader.timeline(now);
-}
-
-const NO_PROCESS = "no process worked on it";
-const CRASHED = "its process had died";
+const NO_PROCESS = "idle";
+const CRASHED = "idle after a crash";
 
 function close(draft: Draft, result: Span["result"], at: number, entry: number): void {
   if (draft.end !== null) return;
@@ -452,11 +465,38 @@ function thin<T>(points: readonly T[]): readonly T[] {
   return points.filter((_point, at) => at % every === 0 || at === points.length - 1);
 }
 
+const SAVED: Readonly<Record<Trigger, string>> = {
+  manual: "by hand",
+  automatic: "during the stage",
+  stage: "between stages",
+  iteration: "between iterations",
+  batch_complete: "after a batch",
+  agent_complete: "after the agent",
+  artifact_complete: "after the agent",
+  conflict_start: "before a conflict",
+  conflict_resolved: "after a conflict",
+  before_risky: "before a risky step",
+  before_external: "before a call to the outside",
+  error_recovery: "after an error",
+  interrupt: "at an interruption",
+  session_end: "at the end of the session",
+  timer: "by the timer",
+  before_restore: "before a restore",
+  restore: "by a restore",
+  fork: "by a fork",
+  import: "by an import",
+};
+
+/** When a checkpoint was taken, in words: `between stages`. */
+export function savedWhen(trigger: string): string {
+  return SAVED[TRIGGERS.find((one) => one === trigger) ?? "automatic"];
+}
+
 const WORDS: Readonly<Record<Span["result"], string>> = {
   done: "finished",
   failed: "failed",
   interrupted: "was interrupted",
-  open: "is not over",
+  open: "has not ended",
 };
 
 function sentenceOf({ kind, name, iteration, attempt, result, score, why }: Draft): string {
@@ -465,11 +505,10 @@ function sentenceOf({ kind, name, iteration, attempt, result, score, why }: Draf
   const scored = score === null ? "" : ` with ${score}`;
   if (kind === "wait") return why === "" ? name : `${name}: ${why}`;
   if (kind === "effect") return `${name.replaceAll("_", " ")}${why === "" ? "" : ` on ${why}`} ${WORDS[result]}`;
-  return `${name}${round}${again} ${WORDS[result]}${scored}${why === "" ? "" : `: ${why}`}`;
-}
-
-function waitText({ name, why }: Draft): string {
-  return why === "" ? name : `${name}: ${why}`;
+  // A reason such as "The review failed with 68: docs" repeats the beginning.
+  const repeated = `The ${name} ${result === "done" ? "passed" : "failed"}${scored}`;
+  const said = why.startsWith(repeated) ? why.slice(repeated.length).replace(/^: /, "") : why;
+  return `${name}${round}${again} ${WORDS[result]}${scored}${said === "" ? "" : `: ${said}`}`;
 }
 
 interface StepResult {

@@ -12,8 +12,8 @@ export const noBrowser = existsSync(BROWSER) ? null : `no browser at ${BROWSER};
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-export function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+export function launch(...flags: readonly string[]): Promise<Browser> {
+  return chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox", "--disable-dev-shm-usage", ...flags] });
 }
 
 export interface Visit {
@@ -38,7 +38,8 @@ export async function visit(
   await context.addInitScript(`sessionStorage.getItem("holdfast.token") ??
     sessionStorage.setItem("holdfast.token", ${JSON.stringify(server.token)})`);
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
+  // Only the time of a test limits it: a busy machine draws a long page slowly.
+  page.setDefaultTimeout(120_000);
   const surprises: string[] = [];
   page.on("pageerror", (error) => surprises.push(`error: ${error.message}`));
   page.on("dialog", (dialog) => {
@@ -63,12 +64,35 @@ export async function open(page: Page, url: string): Promise<void> {
 }
 
 /** What breaks the rules of WCAG 2.2 AA on the page that is shown. `rules`: only these. */
-export async function violations(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
+async function violations(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
   if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(AXE);
   const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
   const runOnly = JSON.stringify(rules ?? tags);
-  return await page.evaluate<readonly string[]>(`axe.run({ runOnly: ${runOnly} }).then(({ violations }) =>
+  return await page.evaluate<
+    readonly string[]
+  >(`axe.run({ runOnly: ${runOnly}, resultTypes: ["violations"], iframes: false, preload: false }).then(({ violations }) =>
     violations.map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html.slice(0, 120)).join(" | ")))`);
+}
+
+/**
+ * What breaks the rules on the page that is shown, at both widths, light and dark. Only contrast depends on the theme. Afterwards the page is wide
+ * and light.
+ */
+export async function axeEverywhere(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  for (const [width, colorScheme, rules] of [
+    [390, "light", ["color-contrast"]],
+    [390, "dark", undefined],
+    [1280, "dark", ["color-contrast"]],
+    [1280, "light", undefined],
+  ] as const) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme });
+    if (await page.evaluate<boolean>("document.documentElement.scrollWidth > innerWidth"))
+      found.push(`${page.url()} at ${width} scrolls sideways`);
+    for (const text of await violations(page, rules)) found.push(`${page.url()} at ${width}, ${colorScheme}: ${text}`);
+  }
+  return found;
 }
 
 /** Presses a button that has a plan, answers what it asks first, compares the command of the plan, and applies it. */
@@ -77,7 +101,7 @@ export async function applyPlan(
   button: string,
   { command, asks }: { readonly command: string; readonly asks?: string },
 ): Promise<void> {
-  const menu = page.locator("details.menu:not([open]) > summary");
+  const menu = page.locator("main details.menu:not([open]) > summary");
   if (!(await page.getByRole("button", { name: button }).first().isVisible())) await menu.click();
   await page.getByRole("button", { name: button }).first().click();
   if (asks !== undefined) {
@@ -85,7 +109,10 @@ export async function applyPlan(
     await page.getByRole("button", { name: "Show the plan", exact: true }).click();
   }
   await page.waitForSelector("dialog .plan-lines");
-  expect(await page.innerText("dialog .command code")).toBe(command);
+  // It names its repository, so that it works wherever it is pasted.
+  const shown = await page.innerText("dialog .command code");
+  expect(shown).toMatch(/^holdfast --cwd \S+ /);
+  expect(shown.replaceAll(/ --cwd \S+/g, "")).toBe(command);
   await page.locator("dialog .sheet-end .primary").click();
   await applied(page);
 }

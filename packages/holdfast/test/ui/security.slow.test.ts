@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
@@ -23,6 +23,7 @@ beforeAll(async () => {
   await journey.json("checkpoint", "--run", "work", "--name", "one");
   await journey.write(SCRIPT, `\u001b[31mred\u001b]8;;https://evil.example\u0007\n${"x".repeat(2_000_000)}\n`);
   await journey.write(BIDI, `two\nconst key = "${TOKEN}";\n`);
+  await journey.write(`${TOKEN}.txt`, "a secret name\n");
   await journey.json("checkpoint", "work", "--name", SCRIPT);
   page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
 }, 120_000);
@@ -174,9 +175,13 @@ test("of 100 pages at most 32 can listen, and one that leaves makes room", { tim
   const controllers = Array.from({ length: 100 }, () => new AbortController());
   const open = (signal: AbortSignal): Promise<Response> =>
     fetch(`${page.origin}/api/events?topics=runs`, { headers: bearer(), signal });
-  const answers: number[] = [];
-  for (const { signal } of controllers) answers.push((await open(signal)).status);
-  expect(answers).toEqual([...Array.from({ length: 32 }, () => 200), ...Array.from({ length: 68 }, () => 429)]);
+  // An answer that no variable holds is collected, and its stream ends with it.
+  const answers: Response[] = [];
+  for (const { signal } of controllers) answers.push(await open(signal));
+  expect(answers.map((answer) => answer.status)).toEqual([
+    ...Array.from({ length: 32 }, () => 200),
+    ...Array.from({ length: 68 }, () => 429),
+  ]);
   for (const controller of controllers) controller.abort();
   while ((await open(AbortSignal.timeout(10_000))).status !== 200) await sleep(100);
 });
@@ -184,7 +189,10 @@ test("of 100 pages at most 32 can listen, and one that leaves makes room", { tim
 test("hostile names and contents are data, and long lines are cut", async () => {
   const at = "a=repo-1/work@1&b=repo-1/work@2";
   const { files } = await page.get<Changes>(`/api/diff?${at}`);
-  expect(files?.map(({ path }) => path).toSorted()).toEqual([SCRIPT, BIDI].toSorted());
+  expect(files?.map(({ path }) => path).toSorted()).toEqual(["***.txt", SCRIPT, BIDI].toSorted());
+  const named = await page.get<FilePatch>(`/api/diff/file?${at}&path=${encodeURIComponent("***.txt")}`);
+  expect(named.patch).toContain("+a secret name");
+  expect(JSON.stringify(named)).not.toContain(TOKEN);
   const patch = await page.get<FilePatch>(`/api/diff/file?${at}&path=${encodeURIComponent(SCRIPT)}`);
   expect(patch.patch).toContain("\u001b[31mred");
   expect(Math.max(...patch.patch.split("\n").map((line) => line.length))).toBeLessThan(10_000);
@@ -195,6 +203,25 @@ test("hostile names and contents are data, and long lines are cut", async () => 
   expect(row).toMatchObject({ statusWord: "saved", pullRequest: null });
   // No text of a store is part of a file that a browser parses.
   expect((await page.send({ path: "/r/repo-1/work" })).text).not.toContain("alert(1)");
+});
+
+test("looking at changed files writes nothing to the repository", async () => {
+  const common = join(journey.repository(), ".git");
+  const files = (): readonly string[] =>
+    readdirSync(common, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => `${join(parentPath, name)} ${statSync(join(parentPath, name)).ino}`)
+      .toSorted();
+  const before = files();
+  await journey.write("src/a.txt", "not saved\n");
+  const at = "a=repo-1/work@1&b=repo-1/work@worktree";
+  const { files: changed } = await page.get<Changes>(`/api/diff?${at}`);
+  expect(changed?.map(({ path }) => path)).toContain("src/a.txt");
+  const { patch } = await page.get<FilePatch>(`/api/diff/file?${at}&path=src/a.txt`);
+  expect(patch).toContain("+not saved");
+  for (const path of ROUTES) await page.send({ path, headers: bearer() });
+  expect(files()).toEqual(before);
+  await journey.write("src/a.txt", "one\n");
 });
 
 test("only this machine can connect", async () => {
@@ -212,11 +239,13 @@ test("only this machine can connect", async () => {
 test("--host needs a token of the user", async () => {
   const stderr = await journey.fails(2, "ui", "--no-open", "--host", "127.0.0.2");
   expect(stderr).toContain("HOLDFAST_UI_TOKEN");
-  expect(await journey.fails(2, "ui", "--no-open", "--host", "0.0.0.0")).toContain("one address of this machine");
+  for (const every of ["0.0.0.0", "::ffff:0.0.0.0"])
+    expect(await journey.fails(2, "ui", "--no-open", "--host", every)).toContain("one address of this machine");
   const short = await journey.runIn(".", ["ui", "--no-open", "--host", "127.0.0.2"], {
     env: { HOLDFAST_UI_TOKEN: "short" },
   });
-  expect(short.status).toBe(2);
+  const long = await journey.runIn(".", ["ui", "--no-open"], { env: { HOLDFAST_UI_TOKEN: "t".repeat(201) } });
+  expect([short.status, long.status]).toEqual([2, 2]);
 });
 
 test(
@@ -228,6 +257,9 @@ test(
     const secret = (JSON.parse(readFileSync(file, "utf8")) as { secret: string }).secret;
     const second = await journey.json("ui", "--no-open", "--here");
     expect(second).toMatchObject({ kind: "running", origin: page.origin });
+    // The same command as before, with the port in it.
+    const repeated = await journey.json("ui", "--no-open", "--here", "--port", String(page.port));
+    expect(repeated).toMatchObject({ kind: "running", origin: page.origin });
     expect(second.url).not.toContain(secret);
     const named = await journey.json("ui", "--no-open", "--here", "work@2");
     expect(named.url).toContain(`${page.origin}/r/repo-1/work/@2#k=`);

@@ -33,11 +33,9 @@ export async function exportReport(
   const usedAt = new Date(now).toISOString();
   const named = { id: store.id, store: store.location, root: shell.cwd, usedAt, key, name: key };
   const repositories = new Repositories({ list: () => [named], now: () => now, waits: true });
-  const report = await readReport(new OpenRepository(named, holdfast), id, {
-    changes: new ChangesReader(repositories),
-    now,
-    findings: () => [],
-  });
+  const opened = new OpenRepository(named, holdfast);
+  const changes = new ChangesReader(repositories);
+  const report = await readReport(opened, id, { changes, now, findings: () => [] }).finally(() => opened.closeLook());
   const document = renderReport(report);
   const path = params.output === undefined || params.dryRun ? null : resolve(shell.cwd, params.output);
   if (path !== null) writeDurable({ path, data: Buffer.from(document), mode: "replace" });

@@ -6,10 +6,12 @@ import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_ID } from "@holdfast/core/run";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
+import type { Problem } from "@holdfast/dashboard/api";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { namedActor } from "../../actor.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import { type NamedRepository, listRepositories, nameRepositories } from "../../repository-registry.ts";
+import { TOKEN, isEveryAddress } from "../../ui/session.ts";
 import { type PageServer, announcePageServer, findPageServer } from "../../ui/ui-state.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -21,7 +23,7 @@ export const spec = {
   details: [
     "Serves a web page on 127.0.0.1 and opens it in the browser. It shows the runs of all repositories of this user, live: what waits for you, why a run stopped, its timeline and checkpoints, and what a restore would change. Every action shows its plan first, and the command that does the same.",
     "The address has a code that works once, in one browser. Run the command again for another browser: it opens the server that runs already. The server stops with Ctrl+C, and after eight hours without a browser. Runs do not depend on it.",
-    "The page needs no account and no network. --host makes it reachable from other machines; this needs HOLDFAST_UI_TOKEN, a secret of at least 32 characters, and is not encrypted: prefer an SSH tunnel to the port.",
+    "The page needs no account and no network. --host makes it reachable from other machines; this needs HOLDFAST_UI_TOKEN, a secret of 32 to 200 characters, and is not encrypted: prefer an SSH tunnel to the port.",
   ],
   operands: [
     { name: "ADDRESS", about: "RUN, RUN@7 or RUN@5..9: open this page", required: false, completes: "address" },
@@ -45,7 +47,6 @@ export const spec = {
 } as const satisfies CommandSpec;
 
 const LOOPBACK = "127.0.0.1";
-const MIN_TOKEN = 32;
 /** The server ends after this long without a browser. */
 const IDLE_MS = 8 * 3_600_000;
 const LOOK_MS = 60_000;
@@ -54,7 +55,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const port = portOf(input.text("port"));
   const address = input.text("host") ?? LOOPBACK;
   const token = tokenOf(shell, input.text("host"));
-  const here = await repositoryHere(shell);
+  // The page shows all stores, also if the one of this directory is damaged.
+  const here = input.on("here") || input.operand(0) !== undefined ? await repositoryHere(shell) : null;
   const path = await pathOf(shell, here, input.operand(0));
   const only = input.on("here") ? here : null;
   if (input.on("here") && here === null)
@@ -63,9 +65,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       message: "Nothing is saved here yet",
       hint: "Start a run with `holdfast run`, or leave out --here.",
     });
-  const running =
-    input.text("port") === undefined && input.text("host") === undefined ? findPageServer(shell.env) : null;
-  if (running !== null && isEnough(running, { only, readOnly: input.on("read-only") }))
+  const running = input.text("host") === undefined ? findPageServer(shell.env) : null;
+  if (running !== null && isEnough(running, { port, only, readOnly: input.on("read-only") }))
     return await openRunning(shell, running, { path, open: !input.on("no-open") });
   return await serve(shell, { address, port, token, only, path, input });
 }
@@ -73,8 +74,9 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 /** Another server is needed only for a view that the running one does not have. */
 function isEnough(
   server: PageServer,
-  wanted: { readonly only: NamedRepository | null; readonly readOnly: boolean },
+  wanted: { readonly port: number | null; readonly only: NamedRepository | null; readonly readOnly: boolean },
 ): boolean {
+  if (wanted.port !== null && Number(new URL(server.origin).port) !== wanted.port) return false;
   return server.readOnly === wanted.readOnly && server.only === (wanted.only?.store ?? null);
 }
 
@@ -105,8 +107,7 @@ async function serve(
   const secret = randomBytes(32).toString("base64url");
   const files = server.readPage();
   await using repositories = new Repositories({ list, now, waits: false });
-  const instance = randomBytes(6).toString("hex");
-  const live = new LiveEvents(repositories, instance);
+  const live = new LiveEvents(repositories);
   const entry = process.argv[1] ?? "";
   const plans = new Plans({
     repositories,
@@ -117,6 +118,7 @@ async function serve(
   await using running = await server.startServer({
     address,
     port: params.port,
+    allows: (authorization) => sessions.allows(authorization),
     app: (hosts) =>
       server.createApp({
         repositories,
@@ -128,7 +130,6 @@ async function serve(
         version: ownVersion(),
         live,
         plans,
-        instance,
       }),
   });
   const { origin, port } = running;
@@ -165,25 +166,24 @@ async function openRunning(
   params: { readonly path: string; readonly open: boolean },
 ): Promise<Exit> {
   const { origin, pid, secret, readOnly } = server;
+  const waiting = setTimeout(() => shell.notify(`Waiting for the page server (pid ${pid}) at ${origin}.`), 5000);
   const answer = await fetch(`${origin}/api/code`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ secret, printed: !params.open }),
-    signal: AbortSignal.timeout(10_000),
-  }).catch((cause: unknown) => {
-    throw new HoldfastError({
-      code: "IO_FAILED",
-      message: `The page server (pid ${pid}) does not answer at ${origin}`,
-      hint: `End it with \`kill ${pid}\`, then run \`holdfast ui\` again.`,
-      cause,
-    });
-  });
-  const { code } = (await answer.json()) as { readonly code?: unknown };
+    signal: AbortSignal.any([AbortSignal.timeout(ANSWER_MS), shell.signal]),
+  })
+    .then((response) => response.json() as Promise<{ readonly code?: unknown; readonly error?: Partial<Problem> }>)
+    .catch((cause: unknown) => {
+      throw noAnswer(server, cause);
+    })
+    .finally(() => clearTimeout(waiting));
+  const { code } = answer;
   if (typeof code !== "string")
     throw new HoldfastError({
       code: "IO_FAILED",
-      message: `The page server (pid ${pid}) at ${origin} refused to give a code`,
-      hint: `End it with \`kill ${pid}\`, then run \`holdfast ui\` again.`,
+      message: `The page server (pid ${pid}) at ${origin} gave no code: ${answer.error?.message ?? "its answer is unknown"}`,
+      hint: "Run `holdfast ui` again in a moment.",
     });
   const url = `${origin}${params.path}#k=${code}`;
   shell.print({
@@ -194,6 +194,24 @@ async function openRunning(
   if (params.open) openBrowser(shell, url);
   return "done";
 }
+
+/** On a busy machine a server may be alive and slow: only what is known is said. */
+function noAnswer({ origin, pid }: PageServer, cause: unknown): HoldfastError {
+  const isLate = cause instanceof Error && cause.name === "TimeoutError";
+  return new HoldfastError({
+    code: "IO_FAILED",
+    message: isLate
+      ? `The page server (pid ${pid}) at ${origin} runs, and did not answer for ${ANSWER_MS / 1000} seconds`
+      : `The page server (pid ${pid}) at ${origin} ended the connection without an answer`,
+    hint: isLate
+      ? `The machine may be busy: try again later. Or start another one: \`holdfast ui --port 4681\`. To replace it, \`kill ${pid}\` ends it; runs do not depend on it.`
+      : "It may be ending or starting: run `holdfast ui` again in a moment.",
+    retry: "later",
+    cause,
+  });
+}
+
+const ANSWER_MS = 60_000;
 
 function userName(): string {
   try {
@@ -213,18 +231,23 @@ function portOf(text: string | undefined): number | null {
 /** Beyond loopback, only a secret of the user protects the page. */
 function tokenOf(shell: Shell, host: string | undefined): string | null {
   const token = shell.env["HOLDFAST_UI_TOKEN"] ?? "";
-  if (host !== undefined && (isIP(host) === 0 || /^(?:0\.0\.0\.0|[0:]+)$/.test(host)))
+  if (host !== undefined && (isIP(host) === 0 || isEveryAddress(host)))
     throw usageError(
       `--host needs one address of this machine, not ${JSON.stringify(host)}`,
       "Requests must name the address, so that other web pages cannot use the server.",
     );
-  if (host === undefined) return token.length >= MIN_TOKEN ? token : null;
-  if (token.length < MIN_TOKEN || !/^[A-Za-z0-9_-]+$/.test(token))
-    throw usageError(
-      `--host makes the page reachable from other machines, and needs HOLDFAST_UI_TOKEN with at least ${MIN_TOKEN} letters, digits, hyphens or underscores`,
-      "Set it to the output of `openssl rand -hex 32`, or use an SSH tunnel and leave out --host.",
-    );
-  return token;
+  if (token === "" && host === undefined) return null;
+  if (TOKEN.test(token)) return token;
+  const form = "HOLDFAST_UI_TOKEN with 32 to 200 letters, digits, hyphens or underscores";
+  throw host === undefined
+    ? usageError(
+        `The page server needs ${form}, or none`,
+        "Unset it, or set it to the output of `openssl rand -hex 32`.",
+      )
+    : usageError(
+        `--host makes the page reachable from other machines, and needs ${form}`,
+        "Set it to the output of `openssl rand -hex 32`, or use an SSH tunnel and leave out --host.",
+      );
 }
 
 /** The store of the current directory, under the name that the page uses; null: there is none. */

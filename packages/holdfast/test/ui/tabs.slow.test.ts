@@ -1,0 +1,141 @@
+import { networkInterfaces } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { emptyPlanes } from "@holdfast/core/checkpoint";
+import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openHoldfast } from "../../src/open.ts";
+import { expectText, launch, noBrowser, open, visit } from "./browser.ts";
+import { startPage } from "./page-server.ts";
+
+/** What a browser does beyond one tab of one server: other tabs, other names and addresses, and its own policy. */
+
+describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrowser})`}`, () => {
+  let journey: Journey;
+  let browser: Browser;
+  beforeAll(async () => {
+    // A name that a hostile site points to this machine.
+    [journey, browser] = await Promise.all([
+      startJourney(),
+      launch("--host-resolver-rules=MAP evil.example 127.0.0.1"),
+    ]);
+  }, 120_000);
+  afterAll(async () => {
+    await browser?.close();
+    await journey?.holdfast.remove();
+  });
+  beforeEach(async () => {
+    await journey.begin();
+    await journey.json("checkpoint", "--run", "work", "--name", "one");
+  });
+
+  test("two tabs of a server that was replaced ask once each, and say so", { timeout: 120_000 }, async () => {
+    const cwd = journey.repository();
+    const first = await startPage(journey.holdfast, { cwd, args: ["--here"] });
+    await using _first = first;
+    const { page, context } = await visit(browser, first);
+    await open(page, `${first.origin}/runs`);
+    const other = await context.newPage();
+    await open(other, `${first.origin}/runs`);
+    const gone = new Promise((resolve) => first.child.once("close", resolve));
+    first.child.kill("SIGKILL");
+    await gone;
+    let requests = 0;
+    for (const tab of [page, other]) tab.on("response", () => (requests += 1));
+    await using _next = await startPage(journey.holdfast, { cwd, args: ["--here", "--port", String(first.port)] });
+    for (const tab of [page, other]) await expectText(tab, "The server of this page was restarted.");
+    await sleep(2000);
+    // Neither asks on with the token of the server that has ended.
+    expect(requests).toBeLessThan(10);
+    await context.close();
+  });
+
+  test("the page works at an address beyond this machine, too", { timeout: 120_000 }, async () => {
+    const [outside] = Object.values(networkInterfaces())
+      .flat()
+      .filter((one) => one !== undefined && !one.internal && one.family === "IPv4");
+    // Without a network there is no such address.
+    if (outside === undefined) return;
+    const token = "t".repeat(40);
+    await using server = await startPage(journey.holdfast, {
+      cwd: journey.repository(),
+      args: ["--here", "--host", outside.address],
+      env: { HOLDFAST_UI_TOKEN: token },
+    });
+    const { page, context, surprises } = await visit(browser, server);
+    await open(page, `${server.origin}/runs`);
+    expect(await page.evaluate("isSecureContext")).toBe(false);
+    await page.waitForSelector(`[data-row="repo-2/work"]`);
+    await page.waitForSelector(".live[data-state=live]");
+    await journey.json("checkpoint", "--run", "live", "--name", "one");
+    await page.waitForSelector(`[data-row="repo-2/live"]`);
+    // The browser says that it has no use for one of the headers there.
+    expect(surprises.filter((text) => !text.includes("Cross-Origin-Opener-Policy"))).toEqual([]);
+    await context.close();
+  });
+
+  test("a hostile name reaches nothing, and no text becomes markup", { timeout: 120_000 }, async () => {
+    await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+    const { page, context } = await visit(browser, server);
+    for (const path of ["/", "/api/boot", "/assets/none.js"]) {
+      const answer = await page.goto(`http://evil.example:${server.port}${path}`);
+      expect(answer?.status(), path).toBe(421);
+    }
+    await open(page, `${server.origin}/runs`);
+    for (const sink of [
+      "document.body.innerHTML = '<b>x</b>'",
+      "document.write('x')",
+      "document.createElement('script').src = '/x.js'",
+    ])
+      await expect(page.evaluate(`(() => { try { ${sink} } catch { return "refused" } })()`), sink).resolves.toBe(
+        "refused",
+      );
+    await context.close();
+  });
+
+  test("a run that was put off waits no longer, until something happens to it", { timeout: 120_000 }, async () => {
+    {
+      await using holdfast = await openHoldfast({ cwd: journey.repository() });
+      const { store } = holdfast;
+      const birth = { workflow: "impl", work: { kind: "task", text: "Ask" } } as const;
+      const lease = await store.takeLease({ run: "asks", birth, label: "test" });
+      const decision = { name: "go", question: "Continue?", options: ["yes", "no"] };
+      const body = { for: "you", reason: "asks", until: null, decision };
+      const checkpoint = { trigger: "stage", planes: emptyPlanes({ workflow: "impl", stage: "impl" }) } as const;
+      await store.commit({ lease, entries: [{ kind: "run.waiting", body }], checkpoint });
+      await store.releaseLease(lease);
+    }
+    await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+    const { page, context, surprises } = await visit(browser, server);
+    await open(page, `${server.origin}/`);
+    await page.locator("h1", { hasText: "Needs you" }).waitFor();
+    expect(await page.title()).toMatch(/^\(1\) /);
+    await page.getByRole("button", { name: "Later" }).click();
+    await expectText(page, "Nothing needs you.", "Show 1 put off");
+    expect(await page.title()).not.toMatch(/^\(/);
+    await open(page, `${server.origin}/`);
+    await page.locator("h1", { hasText: "Runs" }).waitFor();
+    await open(page, `${server.origin}/inbox`);
+    await page.getByRole("button", { name: "Show 1 put off" }).click();
+    await page.locator(".question").waitFor();
+    // Something happens to it.
+    await page.getByRole("button", { name: "Later" }).click();
+    await expectText(page, "Nothing needs you.");
+    await journey.json("tag", "asks@1", "seen");
+    await page.locator(".question").waitFor();
+    // A server that is read-only shows the question, and how to answer it in the terminal.
+    await using reader = await startPage(journey.holdfast, {
+      cwd: journey.repository(),
+      args: ["--here", "--read-only"],
+    });
+    const look = await visit(browser, reader);
+    for (const path of ["/inbox", `/r/${journey.repository().split("/").at(-1)}/asks`]) {
+      await open(look.page, `${reader.origin}${path}`);
+      await expectText(look.page, "Continue?", "read-only", "approve asks");
+      expect(await look.page.locator("main form, main .run-head .buttons button").count(), path).toBe(0);
+    }
+    await look.context.close();
+    expect([...surprises, ...look.surprises]).toEqual([]);
+    await context.close();
+  });
+});
