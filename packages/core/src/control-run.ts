@@ -302,6 +302,18 @@ export async function unpauseRun({
     await adapters.store.commit({ lease: lease.lease, entries: [continuedEntry({})] });
 }
 
+/** Releases the lease of a process that died, so that the run is no longer reported as crashed. Other leases stay. */
+export async function releaseDeadLease(adapters: Adapters, run: string): Promise<void> {
+  const held = (await adapters.store.listLeases()).find((lease) => lease.run === run);
+  if (held === undefined || adapters.liveness(held.owner) !== "dead") return;
+  try {
+    await (await acquireLease(adapters, run))[Symbol.asyncDispose]();
+  } catch (error) {
+    // A process that acquired it meanwhile continues the run.
+    if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
+  }
+}
+
 /** Sets new limits. A run that waits for them continues with the next resume. */
 export async function raiseLimits(params: {
   readonly adapters: Adapters;

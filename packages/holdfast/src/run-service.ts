@@ -9,6 +9,7 @@ import {
   answerDecision,
   findRunFor,
   raiseLimits,
+  releaseDeadLease,
   sendSignal,
   unpauseRun,
 } from "@holdfast/core/control-run";
@@ -213,6 +214,7 @@ export class RunService {
     const adapters = await this.adapters();
     await this.withdrawSignal(run, "pause");
     await unpauseRun({ adapters, run });
+    await releaseDeadLease(adapters, run);
     if (Object.keys(limit).length > 0) await raiseLimits({ adapters, run, limit });
     await this.setPriority(run, submission.priority);
     await writeSubmission(adapters.store, run, submission);
