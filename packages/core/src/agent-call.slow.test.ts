@@ -405,6 +405,7 @@ test.each([
         const toy = await startTestRunInWorktree((task, root) => {
           calls += 1;
           if (session !== null) task.onEvent({ kind: "session", id: session });
+          task.onEvent({ kind: "tool", name: "Edit", detail: "made.txt" });
           if (changesFiles) writeFileSync(join(root, "made.txt"), `${calls}`);
           return { text: `call ${calls}`, session, usage: usage(7) };
         }, capabilities);
@@ -421,7 +422,7 @@ test.each([
         const isCutOff = calls === 1 && !isKept && reports.length === 0;
         await toy.go(workflow);
         expect(calls, where).toBe(isCutOff ? 2 : 1);
-        expect(reports.at(-1), where).toMatchObject({ text: `call ${calls}`, usage: usage(7) });
+        expect(reports.at(-1), where).toMatchObject({ text: `call ${calls}`, usage: usage(7), tools: ["Edit"] });
         const { planes } = (await toy.store.latest(ID)) ?? {};
         // A process that died before or in the call had reserved its estimate, and that counts.
         expect(planes?.position.budget.spent.tokens, where).toBeOneOf(isKept ? [7] : [7, 10]);

@@ -191,6 +191,7 @@ async function tryOnce(execution: StageExecution, trying: ActiveCall): Promise<C
       model: trying.model,
       attempt,
       tokens: 0,
+      tools: [...trying.tools],
       ended: { outcome, milliseconds },
     });
   return await afterCall(execution, trying, { outcome, reached, opened, before, attempt, events, milliseconds, hold });
@@ -289,8 +290,8 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
   if (sideWorktree?.isKept === false || readResult(answerFile(runSession, name))?.filesGone === true) return null;
   // The agent stores its session record under the directory in which it worked.
   if (sideWorktree !== null) trying.workspace = await enterSideWorktree(execution, sideWorktree, { continues: true });
-  const kept = wasKept ? (ownResult(execution, name, { agent: agent.name, model, attempt })?.ended ?? null) : null;
-  const ended = kept ?? (await endedInRecord(execution, trying, begun));
+  const stored = ownResult(execution, name, { agent: agent.name, model, attempt });
+  const ended = (wasKept ? stored?.ended : null) ?? (await endedInRecord(execution, trying, begun));
   if (ended === null) {
     if (!wasKept) return null;
     // The files were kept for a result that cannot be adopted. An agent without a session restarts from the call's first files.
@@ -303,6 +304,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
       });
     return null;
   }
+  for (const tool of stored?.tools ?? []) trying.tools.add(tool);
   trying.checkout = checkoutBefore(runSession, name);
   const text = `${agent.name} had finished ${name} when Holdfast ended; its result is adopted`;
   const body: StepAdopted = { stageAttempt: runSession.attempt.number, step: name };
@@ -402,7 +404,7 @@ async function callAgent(
     if (event.kind === "tool" && trying.tools.size < MAX_TOOLS) trying.tools.add(event.name.slice(0, 100));
     if (event.kind === "usage" && event.tokens > 0) {
       tokens += event.tokens;
-      storeResult(answer, { agent: agent.name, model, attempt, tokens, ended: null });
+      storeResult(answer, { agent: agent.name, model, attempt, tokens, tools: [...trying.tools], ended: null });
       const cost = event.total === undefined ? null : priced(runSession, event.total, { agent: agent.name, model });
       runSession.usage.set(name, { tokens, microUsd: cost?.microUsd ?? 0, milliseconds: 0 });
       reached = reachedBy(runSession.budget, runSession.usage.values());

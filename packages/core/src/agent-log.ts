@@ -79,6 +79,8 @@ export interface StoredResult {
   readonly attempt: number;
   /** Tokens that the agent reported while it worked. */
   readonly tokens: number;
+  /** Tools that it reported to have used by then. */
+  readonly tools: readonly string[];
   /** null: the agent had not ended. */
   readonly ended: { readonly outcome: AgentOutcome; readonly milliseconds: number } | null;
   /** A resume has replaced the files that the call worked on. No result of it may be adopted, not even from the agent's record. */
@@ -108,7 +110,7 @@ export function isAnswered(file: ResultFile): boolean {
 
 /** Marks the result as not adoptable, because the call's files were replaced. Its token count is kept. */
 export function forgetResult(file: ResultFile): void {
-  const kept = readResult(file) ?? { agent: "", model: null, attempt: 0, tokens: 0, ended: null };
+  const kept = readResult(file) ?? { agent: "", model: null, attempt: 0, tokens: 0, tools: [], ended: null };
   const { inputTokens = 0, outputTokens = 0 } = kept.ended?.outcome.usage ?? {};
   const tokens = Math.max(kept.tokens, (inputTokens ?? 0) + (outputTokens ?? 0));
   storeResult(file, { ...kept, tokens, ended: null, filesGone: true });
