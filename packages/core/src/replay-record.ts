@@ -41,7 +41,9 @@ export interface UnexpectedFiles {
  */
 export class CheckpointLine {
   compared = 0;
+  /** Checkpoints that the workflow did not take itself; they are copied from the record. */
   filled = 0;
+  /** Newest checkpoint that was equal to its original. */
   lastSame: number | null = null;
   readonly #params: CheckpointLineParams;
   readonly #steps: StepLine;
@@ -71,11 +73,13 @@ export class CheckpointLine {
     return this.#params.recording.checkpoints[this.#cursor];
   }
 
+  /** The next checkpoint at which the run continued from another position. */
   nextJump(): RecordedCheckpoint | null {
     const { recording, jumps } = this.#params;
     return recording.checkpoints.slice(this.#cursor).find(({ sequence }) => jumps.has(sequence)) ?? null;
   }
 
+  /** The first checkpoint that the workflow saved in the record and has not reached in the replay. */
   firstLeft(): RecordedCheckpoint | null {
     return this.#params.recording.checkpoints.slice(this.#cursor).find(({ isOwn }) => isOwn) ?? null;
   }

@@ -56,12 +56,12 @@ export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
     divergence,
     problems: [],
     from: first.sequence,
-    to: divergence === null ? (reached?.sequence ?? null) : play.lastSame,
+    to: divergence === null ? (reached?.sequence ?? null) : replayer.checkpoints.lastSame,
     iteration: reached?.planes.position.iteration ?? 0,
-    steps: replayer.steps,
+    steps: replayer.steps.count,
     agents: replayer.agents,
-    compared: replayer.compared,
-    filled: replayer.filled,
+    compared: replayer.checkpoints.compared,
+    filled: replayer.checkpoints.filled,
     outcome: (await play.state()).kind,
   };
 }
@@ -140,11 +140,6 @@ class Play {
     return this.#adapters.store;
   }
 
-  /** Newest checkpoint that was equal to its original. */
-  get lastSame(): number | null {
-    return this.replayer.lastSame;
-  }
-
   async state(): Promise<RunState> {
     return (await this.store.getRun(this.#params.run.id))?.state ?? { kind: "active" };
   }
@@ -156,7 +151,7 @@ class Play {
       before = replayer.progress;
       signal.throwIfAborted();
       const outcome = await this.#execute(signal);
-      const { divergence, stop } = replayer;
+      const { divergence, stop } = replayer.ending;
       if (divergence !== null) return divergence;
       if (stop?.kind === "end") return null;
       // A question that was never answered has nothing behind it: the run continued at the next jump.
@@ -166,7 +161,7 @@ class Play {
       }
       const next =
         stop === null
-          ? replayer.nextJump()
+          ? replayer.checkpoints.nextJump()
           : this.#recording.checkpoints.find(({ sequence }) => sequence === stop.sequence);
       if (next === null || next === undefined || (to !== null && next.sequence > to))
         return outcome === "ended" ? await this.#sameEnd(to) : null;
@@ -192,7 +187,7 @@ class Play {
   async #sameEnd(to: number | null): Promise<Divergence | null> {
     const { replayer } = this;
     const [then, now] = [this.#params.run.state.kind, (await this.state()).kind];
-    const left = replayer.firstLeft();
+    const left = replayer.checkpoints.firstLeft();
     if (to !== null || (then === now && left === null)) return null;
     const latest = await this.store.latest(this.#params.run.id);
     const { stage, iteration, stageAttempt } = latest?.planes.position ?? {

@@ -11,7 +11,6 @@ import type { Json } from "./json.ts";
 import { requestOf } from "./record-run.ts";
 import type { RecordedLookup } from "./recorded-calls.ts";
 import {
-  type Divergence,
   type RecordedCheckpoint,
   type RecordedStep,
   type Recording,
@@ -26,7 +25,6 @@ import {
   type CheckpointLineParams,
   Ending,
   RecordedAnswers,
-  type ReplayStop,
   StepLine,
 } from "./replay-record.ts";
 import type { RunSession, SaveRequest, SessionDriver } from "./run-session.ts";
@@ -52,11 +50,11 @@ export class Replayer implements SessionDriver {
   /** The replayed time, in milliseconds since the epoch. */
   time = 0;
   agents = 0;
+  readonly ending = new Ending();
+  readonly steps: StepLine;
+  readonly checkpoints: CheckpointLine;
   readonly #params: ReplayerParams;
   readonly #recording: Recording;
-  readonly #ending = new Ending();
-  readonly #steps: StepLine;
-  readonly #checkpoints: CheckpointLine;
   readonly #answers: RecordedAnswers;
   #driven: RunSession | undefined;
   /** Entry of the checkpoint that the replay began from or last jumped to. */
@@ -67,73 +65,37 @@ export class Replayer implements SessionDriver {
   constructor(params: ReplayerParams) {
     this.#params = params;
     this.#recording = params.recording;
-    this.#steps = new StepLine(params.recording);
-    this.#checkpoints = new CheckpointLine(params, { steps: this.#steps, ending: this.#ending });
+    this.steps = new StepLine(params.recording);
+    this.checkpoints = new CheckpointLine(params, { steps: this.steps, ending: this.ending });
     this.#answers = new RecordedAnswers(params.recording);
-  }
-
-  get divergence(): Divergence | null {
-    return this.#ending.divergence;
-  }
-
-  get stop(): ReplayStop | null {
-    return this.#ending.stop;
-  }
-
-  get steps(): number {
-    return this.#steps.count;
-  }
-
-  get compared(): number {
-    return this.#checkpoints.compared;
-  }
-
-  /** Checkpoints that the workflow did not take itself; they are copied from the record. */
-  get filled(): number {
-    return this.#checkpoints.filled;
-  }
-
-  /** Newest checkpoint that was equal to its original. */
-  get lastSame(): number | null {
-    return this.#checkpoints.lastSame;
   }
 
   /** Starts at this checkpoint, which is also in the scratch store. Everything after it is still to be replayed. */
   begin(at: RecordedCheckpoint): void {
-    this.#ending.stop = null;
+    this.ending.stop = null;
     this.#pass(at.at);
     this.#from = at.entry;
     this.#paidTo = at.entry;
-    this.#steps.begin(at.entry);
-    this.#checkpoints.begin(at);
+    this.steps.begin(at.entry);
+    this.checkpoints.begin(at);
     this.#answers.begin(at.entry);
   }
 
   /** Grows with every step and checkpoint that is replayed. */
   get progress(): number {
-    return this.#steps.done + this.#checkpoints.passed;
-  }
-
-  /** The next checkpoint at which the run continued from another position. */
-  nextJump(): RecordedCheckpoint | null {
-    return this.#checkpoints.nextJump();
+    return this.steps.done + this.checkpoints.passed;
   }
 
   /** True when the record has a step or a checkpoint of the workflow before the next jump, or no jump. */
   hasMoreBeforeJump(): boolean {
-    const before = this.nextJump()?.entry;
-    const next = [this.#steps.next(this.#from), this.firstLeft()];
+    const before = this.checkpoints.nextJump()?.entry;
+    const next = [this.steps.next(this.#from), this.checkpoints.firstLeft()];
     return before === undefined || next.some((one) => one !== null && one !== undefined && one.entry < before);
-  }
-
-  /** The first checkpoint that the workflow saved in the record and has not reached in the replay. */
-  firstLeft(): RecordedCheckpoint | null {
-    return this.#checkpoints.firstLeft();
   }
 
   /** Advances the clock to the next recorded step or checkpoint. */
   passTime(): void {
-    const next = this.#steps.next()?.at ?? this.#checkpoints.next?.at;
+    const next = this.steps.next()?.at ?? this.checkpoints.next?.at;
     if (next !== undefined) this.#pass(next);
   }
 
@@ -147,12 +109,12 @@ export class Replayer implements SessionDriver {
     save: (request: SaveRequest) => Promise<CheckpointSummary>,
   ): Promise<CheckpointSummary> {
     for (;;) {
-      const costs = this.#costsTo(this.#checkpoints.next?.entry ?? 0);
+      const costs = this.#costsTo(this.checkpoints.next?.entry ?? 0);
       if (costs.length > 0) await this.#session.append(...costs);
-      const next = await this.#checkpoints.before(this.#session, request, (at) => this.#pass(at));
+      const next = await this.checkpoints.before(this.#session, request, (at) => this.#pass(at));
       const saved = await save(next.request);
       if (next.kind === "between") continue;
-      await this.#checkpoints.saved(this.#session, saved);
+      await this.checkpoints.saved(this.#session, saved);
       return saved;
     }
   }
@@ -164,7 +126,7 @@ export class Replayer implements SessionDriver {
 
   /** Supplies a step that need not be in the record, such as the answer to a question. */
   async supplyRecorded(name: string): Promise<void> {
-    if (this.#steps.left(this.#stageAttempt).some(({ step }) => step === name)) await this.supply(name);
+    if (this.steps.left(this.#stageAttempt).some(({ step }) => step === name)) await this.supply(name);
   }
 
   /** Supplies an agent call, after the workflow's request was compared with the recorded one. */
@@ -204,8 +166,8 @@ export class Replayer implements SessionDriver {
   lookUp(method: string, args: readonly Json[]): RecordedLookup["answer"] {
     const answer = this.#answers.lookUp(method, args, this.#askedAt(this.#stageAttempt));
     if (answer !== null) return answer;
-    if (!this.#recording.ended.has(this.#stageAttempt)) return this.#ending.end(this.#session, { kind: "end" });
-    return this.#ending.diverge(this.#session, { what: "lookup", field: method, expected: null, actual: args });
+    if (!this.#recording.ended.has(this.#stageAttempt)) return this.ending.end(this.#session, { kind: "end" });
+    return this.ending.diverge(this.#session, { what: "lookup", field: method, expected: null, actual: args });
   }
 
   get #session(): RunSession {
@@ -229,7 +191,7 @@ export class Replayer implements SessionDriver {
       this.#pass(step.at);
       await replay(step);
     } finally {
-      this.#steps.played(step);
+      this.steps.played(step);
     }
   }
 
@@ -239,8 +201,8 @@ export class Replayer implements SessionDriver {
    */
   async #saveBefore(): Promise<void> {
     for (;;) {
-      const { next } = this.#checkpoints;
-      if (next === undefined || !BEFORE.has(next.trigger) || !this.#steps.standsAt(this.#stageAttempt, next.entry))
+      const { next } = this.checkpoints;
+      if (next === undefined || !BEFORE.has(next.trigger) || !this.steps.standsAt(this.#stageAttempt, next.entry))
         return;
       await this.#session.save(requestFor(await this.#params.load(next.sequence)));
     }
@@ -250,7 +212,7 @@ export class Replayer implements SessionDriver {
     const session = this.#session;
     const { config, position } = session.state;
     this.#checkJump();
-    const own = this.#steps.left(this.#stageAttempt).find((one) => one.step === call.name);
+    const own = this.steps.left(this.#stageAttempt).find((one) => one.step === call.name);
     const recorded = own?.call ?? this.#recording.agents.get(callKey(this.#stageAttempt, call.name));
     // The step itself is not recorded either; `next` reports that when the step is requested.
     if (recorded === undefined && own === undefined) return;
@@ -258,14 +220,14 @@ export class Replayer implements SessionDriver {
     const change = recorded === undefined ? NO_RECORD : compareAsked(recorded.asked, asked);
     const entry = recorded?.entry ?? null;
     if (change !== null && !this.#isRestarted(entry ?? 0))
-      this.#ending.diverge(session, { ...change, what: "call", step: call.name, entry });
+      this.ending.diverge(session, { ...change, what: "call", step: call.name, entry });
     this.agents += 1;
   }
 
   #compareEvent({ step, entry, came }: RecordedStep, event: Json): void {
     const change = firstChange(came.kind === "finished" ? came.result : null, event);
     if (change !== null && !this.#isRestarted(entry))
-      this.#ending.diverge(this.#session, { ...change, what: "event", step, entry });
+      this.ending.diverge(this.#session, { ...change, what: "event", step, entry });
   }
 
   /** Returns the step of this name when its turn comes. */
@@ -275,13 +237,13 @@ export class Replayer implements SessionDriver {
     for (;;) {
       session.halt.check();
       this.#checkJump();
-      const own = this.#steps.take(stageAttempt, name);
+      const own = this.steps.take(stageAttempt, name);
       if (own !== null) return own;
-      const [first] = this.#steps.left(stageAttempt);
+      const [first] = this.steps.left(stageAttempt);
       if (first === undefined) return this.#unrecorded(name);
-      if (await this.#steps.moves(session, this.#params.patienceMs)) continue;
+      if (await this.steps.moves(session, this.#params.patienceMs)) continue;
       const about = { what: "step", field: "name", actual: name, expected: first.step } as const;
-      return this.#ending.diverge(session, { ...about, step: name, entry: first.entry });
+      return this.ending.diverge(session, { ...about, step: name, entry: first.entry });
     }
   }
 
@@ -321,8 +283,8 @@ export class Replayer implements SessionDriver {
   }
 
   #askedAt(stageAttempt: number): AskedAt {
-    const before = this.nextJump()?.entry ?? Number.POSITIVE_INFINITY;
-    return { stageAttempt, lastPlayed: this.#steps.lastPlayed, before };
+    const before = this.checkpoints.nextJump()?.entry ?? Number.POSITIVE_INFINITY;
+    return { stageAttempt, lastPlayed: this.steps.lastPlayed, before };
   }
 
   #pass(at: string): void {
@@ -337,9 +299,9 @@ export class Replayer implements SessionDriver {
   #unrecorded(name: string): never {
     const session = this.#session;
     if (this.#recording.ended.has(this.#stageAttempt))
-      return this.#ending.diverge(session, { what: "step", field: "name", expected: null, actual: name, step: name });
-    const next = this.nextJump();
-    return this.#ending.end(session, next === null ? { kind: "end" } : { kind: "jump", sequence: next.sequence });
+      return this.ending.diverge(session, { what: "step", field: "name", expected: null, actual: name, step: name });
+    const next = this.checkpoints.nextJump();
+    return this.ending.end(session, next === null ? { kind: "end" } : { kind: "jump", sequence: next.sequence });
   }
 
   /**
@@ -347,10 +309,10 @@ export class Replayer implements SessionDriver {
    * options.
    */
   #checkJump(): void {
-    const [first] = this.#steps.left(this.#stageAttempt);
-    const jump = this.nextJump();
+    const [first] = this.steps.left(this.#stageAttempt);
+    const jump = this.checkpoints.nextJump();
     if (first !== undefined && jump !== null && first.entry > jump.entry)
-      this.#ending.end(this.#session, { kind: "jump", sequence: jump.sequence });
+      this.ending.end(this.#session, { kind: "jump", sequence: jump.sequence });
   }
 }
 
