@@ -26,10 +26,10 @@ import {
   type Budget,
   NO_ATTEMPT,
   type Position,
-  type RecordTokens,
   type RunningStep,
   type StageAttempt,
   callErrorsShape,
+  tokensShape,
 } from "./position.ts";
 
 /** `<run>@<sequence>`. It is unique in a store and derivable, so no index is needed to find it. */
@@ -315,7 +315,7 @@ const runningStep: Shape<RunningStep> = object<RunningStep>({
   files: flag,
   estimate: nullable(amountsShape),
   base: count,
-  counted: optional(object<RecordTokens>({ input: count, output: count })),
+  counted: optional(tokensShape),
   sent: optional(text),
   settled: optional(flag),
 });

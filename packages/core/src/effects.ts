@@ -1,21 +1,18 @@
 // Pure rules for side effects: their states, when to act, adopt or ask, their idempotency keys, and the ledger folded from the journal.
 import { HoldfastError } from "@holdfast/platform/error";
-import type { EntryKind, JournalEntry } from "./journal.ts";
+import { type EntryKind, type JournalEntry, entryName, readBody } from "./journal.ts";
 import {
   type Digest,
   type Json,
-  type JsonObject,
-  type Shape,
+  type TypeOf,
   flag,
   json,
   jsonObject,
   object,
-  oneOf,
   optional,
-  parseShape,
   sha256,
-  tagged,
   text,
+  variants,
 } from "./json.ts";
 import { type PendingDecision, RERUN_OF, RUN_ID, type Run } from "./run.ts";
 
@@ -46,24 +43,22 @@ export type EffectState =
     };
 
 /** Bodies of the effect entries. The effects table is a fold over them. */
-export type EffectIntended = {
-  readonly key: string;
-  readonly kind: string;
-  readonly target: string;
-  readonly payload: Digest;
-  readonly detail: JsonObject;
-};
-type EffectUnknown = { readonly key: string; readonly reason: string };
-export type EffectSettled =
-  | { readonly key: string; readonly outcome: "done"; readonly adopted: boolean; readonly receipt: Json }
-  | { readonly key: string; readonly outcome: "failed"; readonly reason: string; readonly detail?: Json };
-
-type EffectUndoing = { readonly key: string };
-export type EffectUndone =
+const intendedShape = object({ key: text, kind: text, target: text, payload: text, detail: jsonObject });
+export type EffectIntended = TypeOf<typeof intendedShape>;
+const unknownShape = object({ key: text, reason: text });
+const settledShape = variants("outcome", {
+  done: object({ key: text, adopted: flag, receipt: json }),
+  failed: object({ key: text, reason: text, detail: optional(json) }),
+});
+export type EffectSettled = TypeOf<typeof settledShape>;
+const undoingShape = object({ key: text });
+const undoneShape = variants("outcome", {
   /** `adopted`: the target reported it as undone before Holdfast acted. */
-  | { readonly key: string; readonly outcome: "undone"; readonly adopted: boolean; readonly receipt: Json }
+  undone: object({ key: text, adopted: flag, receipt: json }),
   /** The target refused, so the effect is still done. */
-  | { readonly key: string; readonly outcome: "kept"; readonly reason: string };
+  kept: object({ key: text, reason: text }),
+});
+export type EffectUndone = TypeOf<typeof undoneShape>;
 
 /** The target's answer. "absent" requires an authenticated and complete answer; every doubt is "unknown". */
 export type Lookup =
@@ -227,25 +222,25 @@ export function stepEffect(find: (key: string) => Effect | undefined, entry: Fol
     case "effect.intended":
       return intend(find, entry);
     case "effect.unknown": {
-      const body = parseShape({ shape: unknownShape, value: entry.body, what: nameOf(entry) });
+      const body = readBody(unknownShape, entry);
       const effect = known(find(body.key), entry, body.key);
       if (isFinal(effect)) return null;
       return { ...effect, state: { kind: "unknown", at: entry.at, reason: body.reason } };
     }
     case "effect.settled": {
-      const body = parseShape({ shape: settledShape, value: entry.body, what: nameOf(entry) });
+      const body = readBody(settledShape, entry);
       const effect = known(find(body.key), entry, body.key);
       return isFinal(effect) ? null : { ...effect, state: settledState(body, entry.at) };
     }
     case "effect.undoing": {
-      const { key } = parseShape({ shape: undoingShape, value: entry.body, what: nameOf(entry) });
+      const { key } = readBody(undoingShape, entry);
       const effect = known(find(key), entry, key);
       return effect.state.kind === "done"
         ? { ...effect, state: { ...effect.state, kind: "undoing", at: entry.at } }
         : null;
     }
     case "effect.undone": {
-      const body = parseShape({ shape: undoneShape, value: entry.body, what: nameOf(entry) });
+      const body = readBody(undoneShape, entry);
       const effect = known(find(body.key), entry, body.key);
       if (effect.state.kind !== "undoing") return null;
       const { adopted, receipt } = effect.state;
@@ -275,27 +270,8 @@ function isFinal(effect: Effect): boolean {
 
 /** The body of an intent, which is the only entry that holds the effect's payload. */
 export function readIntent(entry: FoldedEntry): EffectIntended {
-  return parseShape({ shape: intendedShape, value: entry.body, what: nameOf(entry) });
+  return readBody(intendedShape, entry);
 }
-
-const intendedShape: Shape<EffectIntended> = object<EffectIntended>({
-  key: text,
-  kind: text,
-  target: text,
-  payload: text,
-  detail: jsonObject,
-});
-const unknownShape: Shape<EffectUnknown> = object<EffectUnknown>({ key: text, reason: text });
-const settledShape: Shape<EffectSettled> = tagged<EffectSettled, "outcome">("outcome", {
-  done: object({ key: text, outcome: oneOf({ done: true }), adopted: flag, receipt: json }),
-  failed: object({ key: text, outcome: oneOf({ failed: true }), reason: text, detail: optional(json) }),
-});
-
-const undoingShape: Shape<EffectUndoing> = object<EffectUndoing>({ key: text });
-const undoneShape: Shape<EffectUndone> = tagged<EffectUndone, "outcome">("outcome", {
-  undone: object({ key: text, outcome: oneOf({ undone: true }), adopted: flag, receipt: json }),
-  kept: object({ key: text, outcome: oneOf({ kept: true }), reason: text }),
-});
 
 /** A second intent for the same key is a new attempt at the same effect. After a failure its payload may differ. */
 function intend(find: (key: string) => Effect | undefined, entry: FoldedEntry): Effect | null {
@@ -320,11 +296,7 @@ function known(effect: Effect | undefined, entry: FoldedEntry, key: string): Eff
   if (effect !== undefined) return effect;
   throw new HoldfastError({
     code: "STORE_CORRUPT",
-    message: `${nameOf(entry)} speaks of effect ${JSON.stringify(key)}, which was never intended`,
+    message: `${entryName(entry)} speaks of effect ${JSON.stringify(key)}, which was never intended`,
     hint: "Run `holdfast verify` to see where the journal is damaged.",
   });
-}
-
-function nameOf(entry: FoldedEntry): string {
-  return `Journal entry ${entry.entry} of run ${entry.run} (${entry.kind})`;
 }

@@ -500,9 +500,9 @@ const node: Shape<GraphNode> = object<GraphNode>({
 });
 
 const edge: Shape<GraphEdge> = tagged<GraphEdge, "type">("type", {
-  data: object({ from: text, to: text, type: oneOf({ data: true }), key: text }),
-  sequence: object({ from: text, to: text, type: oneOf({ sequence: true }) }),
-  approval: object({ from: text, to: text, type: oneOf({ approval: true }), by: text, approvedAt: nullable(text) }),
+  data: object({ from: text, to: text, key: text }),
+  sequence: object({ from: text, to: text }),
+  approval: object({ from: text, to: text, by: text, approvedAt: nullable(text) }),
 });
 
 const nodeState: Shape<NodeState> = object<NodeState>({
@@ -534,14 +534,14 @@ export const graphShape: Shape<Graph> = object<Graph>({
 const nodeMove = { node: text, at: text };
 
 export const graphEventShape: Shape<GraphEvent> = tagged<GraphEvent, "kind">("kind", {
-  start: object({ kind: oneOf({ start: true }), ...nodeMove }),
-  complete: object({ kind: oneOf({ complete: true }), ...nodeMove, result: json }),
-  fail: object({ kind: oneOf({ fail: true }), ...nodeMove, error: json, final: optional(flag) }),
-  timeout: object({ kind: oneOf({ timeout: true }), ...nodeMove }),
-  skip: object({ kind: oneOf({ skip: true }), ...nodeMove, reason: text }),
-  retry: object({ kind: oneOf({ retry: true }), ...nodeMove }),
-  recover: object({ kind: oneOf({ recover: true }), ...nodeMove, known: optional(flag) }),
-  replay: object({ kind: oneOf({ replay: true }), at: text }),
-  add: object({ kind: oneOf({ add: true }), definition: node, edges: list(edge), at: text }),
-  approve: object({ kind: oneOf({ approve: true }), from: text, to: text, at: text }),
+  start: object(nodeMove),
+  complete: object({ ...nodeMove, result: json }),
+  fail: object({ ...nodeMove, error: json, final: optional(flag) }),
+  timeout: object(nodeMove),
+  skip: object({ ...nodeMove, reason: text }),
+  retry: object(nodeMove),
+  recover: object({ ...nodeMove, known: optional(flag) }),
+  replay: object({ at: text }),
+  add: object({ definition: node, edges: list(edge), at: text }),
+  approve: object({ from: text, to: text, at: text }),
 });

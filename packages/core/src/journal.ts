@@ -1,10 +1,28 @@
 // The journal: entry kinds and bodies, the hash chain, and facts that are derived from entries (working time, commits).
-import type { CheckpointParent, Trigger } from "./checkpoint.ts";
-import type { GraphEvent } from "./graph-state.ts";
-import type { Graph } from "./graph.ts";
-import { type Digest, type Json, type JsonObject, isJsonArray, isJsonObject, sha256 } from "./json.ts";
-import type { Amounts, CallErrors, ErrorVerdict, RecordTokens, StageAttempt } from "./position.ts";
-import type { PendingDecision, Run, WaitingFor } from "./run.ts";
+import { type CheckpointParent, type Trigger, amountsShape } from "./checkpoint.ts";
+import { graphEventShape, graphShape } from "./graph-state.ts";
+import {
+  type Digest,
+  type Json,
+  type JsonObject,
+  type Shape,
+  type TypeOf,
+  count,
+  flag,
+  isJsonArray,
+  isJsonObject,
+  json,
+  list,
+  nullable,
+  object,
+  optional,
+  parseShape,
+  sha256,
+  text,
+  variants,
+} from "./json.ts";
+import { type StageAttempt, callErrorsShape, tokensShape, verdictShape } from "./position.ts";
+import type { Run, RunState } from "./run.ts";
 import { canonicalJson } from "./values.ts";
 
 /**
@@ -75,22 +93,17 @@ export interface NewEntry {
   readonly body: JsonObject;
 }
 
-export type RunEnded =
-  | { readonly outcome: "done" }
-  | { readonly outcome: "failed"; readonly reason: string }
-  | { readonly outcome: "aborted"; readonly reason: string };
-/** `counts`: the usage of the lost calls is still to be determined. */
-export type RunResumed = { readonly counts: boolean };
-export type FilesSettled = { readonly sequence: number };
-export type RunReopened = { readonly reason: string };
-export type RunWaiting = {
-  readonly for: WaitingFor;
-  readonly reason: string;
-  readonly until: string | null;
-  /** The question that the user must answer. Absent: there is none. */
-  readonly decision?: PendingDecision;
-};
-export type RunPaused = { readonly reason: string };
+/** The bodies of entries, as they are read. state.ts, status.ts and effects.ts reduce them. */
+
+export const runEnded = variants("outcome", {
+  done: object({}),
+  failed: object({ reason: text }),
+  aborted: object({ reason: text }),
+});
+export const runReopened = object({ reason: text });
+export const runPaused = object({ reason: text });
+/** `until`: ISO 8601; null: no time is known. `decision`: the question that the user must answer; absent: there is none. */
+export type RunWaiting = Omit<Extract<RunState, { readonly kind: "waiting" }>, "kind">;
 /** `by`: name of the user who answered. `note`: why. */
 export type RunContinued = {
   readonly decision?: string;
@@ -98,9 +111,15 @@ export type RunContinued = {
   readonly by?: string;
   readonly note?: string;
 };
+export const runResumed = object({
+  /** The usage of the lost calls is still to be determined. */
+  counts: flag,
+});
+export type RunResumed = TypeOf<typeof runResumed>;
+export const filesSettled = object({ sequence: count });
 
-/** Bodies of stage and step entries. state.ts reduces them to the run's state. */
-export type StageEntered = { readonly stageAttempt: number; readonly stage: string; readonly iteration: number };
+export const stageEntered = object({ stageAttempt: count, stage: text, iteration: count });
+export type StageEntered = TypeOf<typeof stageEntered>;
 export type StageEnded = {
   readonly stageAttempt: number;
   readonly stage: string;
@@ -111,49 +130,68 @@ export type StageEnded = {
   readonly score: number | null;
 };
 /** Only for steps that change files, and for agent calls (`estimate` is not null). A plain step has a single entry. */
-export type StepStarted = {
-  readonly stageAttempt: number;
-  readonly step: string;
-  readonly files: boolean;
-  readonly estimate: Amounts | null;
-  readonly counted?: RecordTokens;
+export const stepStarted = object({
+  stageAttempt: count,
+  step: text,
+  files: flag,
+  estimate: nullable(amountsShape),
+  counted: optional(tokensShape),
   /** The continuation that an interrupted session got instead of the call's prompt. */
-  readonly sent?: string;
+  sent: optional(text),
   /** Name of the side worktree in which the agent call works. */
-  readonly sideWorktree?: string;
-};
-export type StepInterrupted = { readonly stageAttempt: number; readonly step: string; readonly spent: Amounts };
-export type StepAdopted = { readonly stageAttempt: number; readonly step: string };
+  sideWorktree: optional(text),
+});
+export type StepStarted = TypeOf<typeof stepStarted>;
+export const stepInterrupted = object({ stageAttempt: count, step: text, spent: amountsShape });
+export type StepInterrupted = TypeOf<typeof stepInterrupted>;
+export const stepAdopted = object({ stageAttempt: count, step: text });
+export type StepAdopted = TypeOf<typeof stepAdopted>;
 /** A call that died with its process. Its usage comes from the agent's own session record. */
-export type StepLost = {
-  readonly stageAttempt: number;
-  readonly step: string;
-  readonly spent: Amounts;
+export const stepLost = object({
+  stageAttempt: count,
+  step: text,
+  spent: amountsShape,
   /** Amount assumed for the limits if the usage is unknown. */
-  readonly held?: Amounts;
-};
-export type StepFinished = {
-  readonly stageAttempt: number;
-  readonly step: string;
-  readonly result: Json;
-  readonly spent: Amounts | null;
+  held: optional(amountsShape),
+});
+export type StepLost = TypeOf<typeof stepLost>;
+export const stepFinished = object({
+  stageAttempt: count,
+  step: text,
+  result: json,
+  spent: nullable(amountsShape),
   /** `result` is an event that the workflow's `reduce` has applied to its values. */
-  readonly recorded?: boolean;
-};
-export type StepFailed = {
-  readonly stageAttempt: number;
-  readonly step: string;
-  readonly reason: string;
-  readonly spent: Amounts | null;
+  recorded: optional(flag),
+});
+export type StepFinished = TypeOf<typeof stepFinished>;
+export const stepFailed = object({
+  stageAttempt: count,
+  step: text,
+  reason: text,
+  spent: nullable(amountsShape),
   /** For an agent call: the rule that decided what follows, and the call's error state from now on. */
-  readonly verdict?: ErrorVerdict;
-  readonly errors?: CallErrors;
+  verdict: optional(verdictShape),
+  errors: optional(callErrorsShape),
   /** Code of the error, if it had one. */
-  readonly code?: string;
-};
-export type StepSession = { readonly stageAttempt: number; readonly step: string; readonly session: string | null };
-export type GraphSet = { readonly stageAttempt: number; readonly graph: Graph };
-export type GraphMoved = { readonly stageAttempt: number; readonly events: readonly GraphEvent[] };
+  code: optional(text),
+});
+export type StepFailed = TypeOf<typeof stepFailed>;
+export const stepSession = object({ stageAttempt: count, step: text, session: nullable(text) });
+export type StepSession = TypeOf<typeof stepSession>;
+export const graphSet = object({ stageAttempt: count, graph: graphShape });
+export const graphMoved = object({ stageAttempt: count, events: list(graphEventShape) });
+
+type NamedEntry = Pick<JournalEntry, "run" | "entry" | "kind">;
+
+/** The body of an entry. STORE_CORRUPT with the path of what does not fit. */
+export function readBody<T>(shape: Shape<T>, entry: NamedEntry & Pick<JournalEntry, "body">): T {
+  return parseShape({ shape, value: entry.body, what: entryName(entry) });
+}
+
+/** An entry in a message. */
+export function entryName({ run, entry, kind }: NamedEntry): string {
+  return `Journal entry ${entry} of run ${run} (${kind})`;
+}
 
 /** What an entry's hash covers in addition to the previous hash. */
 interface Link {
@@ -212,11 +250,11 @@ export interface CheckpointHead {
 /** The canonical JSON of a checkpoint entry, written by hand because this runs for every checkpoint. */
 export function checkpointBodyText(head: CheckpointHead, parent: CheckpointParent | null): string {
   const parentText = parent === null ? "null" : `{"digest":"${parent.digest}","id":"${parent.id}"}`;
-  return `{"added":${head.added},"iteration":${head.iteration},"logical":${head.logical},"name":${text(head.name)},"parent":${parentText},"root":"${head.root}","score":${head.score},"sequence":${head.sequence},"stage":${text(head.stage)},"tree":${text(head.tree)},"trigger":"${head.trigger}"}`;
+  return `{"added":${head.added},"iteration":${head.iteration},"logical":${head.logical},"name":${nullableText(head.name)},"parent":${parentText},"root":"${head.root}","score":${head.score},"sequence":${head.sequence},"stage":${nullableText(head.stage)},"tree":${nullableText(head.tree)},"trigger":"${head.trigger}"}`;
 }
 
 /** Equal to canonical JSON for strings without lone surrogates, which capture refuses. */
-function text(value: string | null): string {
+function nullableText(value: string | null): string {
   return value === null ? "null" : JSON.stringify(value);
 }
 

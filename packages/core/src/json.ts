@@ -140,9 +140,11 @@ export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (value) => (value === null ? null : shape(value));
 }
 
-/** A field that may be absent. */
-export function optional<T>(shape: Shape<T>): Shape<T> {
-  return (value) => (value === undefined ? null : shape(value));
+/** The shape of a field that may be absent. */
+type OptionalShape<T> = Shape<T> & { readonly mayBeAbsent: true };
+
+export function optional<T>(shape: Shape<T>): OptionalShape<T> {
+  return Object.assign((value: unknown) => (value === undefined ? null : shape(value)), { mayBeAbsent: true as const });
 }
 
 export function list<T>(shape: Shape<T>): Shape<readonly T[]> {
@@ -180,25 +182,35 @@ export function anyOf<const T extends string>(words: readonly T[]): Shape<T> {
   return (value) => (words.some((word) => word === value) ? null : misfit(`one of ${words.join(", ")}`, value));
 }
 
-/** Every named field must match. Other fields are ignored. */
-export function object<T extends object>(fields: { readonly [K in keyof T]-?: Shape<T[K]> }): Shape<Readonly<T>> {
-  const names = Object.keys(fields) as (keyof T & string)[];
+type Fields = Readonly<Record<string, Shape<unknown>>>;
+/** The object that these fields describe. */
+type Described<F extends Fields> = Readonly<
+  { [K in keyof F as F[K] extends OptionalShape<unknown> ? never : K]: TypeOf<F[K]> } & {
+    [K in keyof F as F[K] extends OptionalShape<unknown> ? K : never]?: TypeOf<F[K]>;
+  }
+>;
+
+/** Every named field must match. Other fields are ignored. The type follows from the fields, or is given and checked against them. */
+export function object<F extends Fields>(fields: F): Shape<Described<F>>;
+export function object<T extends object>(fields: { readonly [K in keyof T]-?: Shape<T[K]> }): Shape<Readonly<T>>;
+export function object(fields: Fields): Shape<object> {
+  const shapes = Object.entries(fields);
   return (value) => {
     if (!isJsonRecord(value)) return misfit("an object", value);
-    for (const name of names) {
-      const found = fields[name](Object.hasOwn(value, name) ? value[name] : undefined);
+    for (const [name, shape] of shapes) {
+      const found = shape(Object.hasOwn(value, name) ? value[name] : undefined);
       if (found !== null) return below(name, found);
     }
     return null;
   };
 }
 
-/** A discriminated union: the value under `key` selects the shape. */
+/** A discriminated union: the value under `key` selects the shape of the other fields. */
 export function tagged<T extends object, K extends keyof T & string>(
   key: K,
-  cases: { readonly [V in T[K] & string]: Shape<Extract<T, { readonly [P in K]: V }>> },
+  cases: { readonly [V in T[K] & string]: Shape<Omit<Extract<T, { readonly [P in K]: V }>, K>> },
 ): Shape<T> {
-  return selectBy(key, Object.entries<Shape<T>>(cases));
+  return selectBy(key, Object.entries<Shape<object>>(cases));
 }
 
 /** A discriminated union whose type follows from the shapes of the other fields. */

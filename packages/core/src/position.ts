@@ -6,13 +6,13 @@ import type { Graph } from "./graph.ts";
 import {
   type Digest,
   type Json,
-  type Shape,
+  type TypeOf,
+  anyOf,
   count,
   dictionary,
   list,
   nullable,
   object,
-  oneOf,
   optional,
   text,
 } from "./json.ts";
@@ -137,7 +137,8 @@ export function interruptedSteps(
   );
 }
 
-export type RecordTokens = { readonly input: number; readonly output: number };
+export const tokensShape = object({ input: count, output: count });
+export type RecordTokens = TypeOf<typeof tokensShape>;
 
 export const NO_ATTEMPT: StageAttempt = { number: 0, steps: {}, failures: {} };
 
@@ -155,30 +156,29 @@ export function nextAttempt({ number, running, unreduced }: StageAttempt): Stage
   };
 }
 
-/**
- * What the failed tries of one call have led to so far. It is part of the stage attempt, so a resume neither forgets a try nor restarts a
- * wait. A type and not an interface, so that it can be written into journal entries.
- */
-export type CallErrors = {
+/** What the failed tries of one call have led to so far. It is part of the stage attempt, so a resume neither forgets a try nor restarts a wait. */
+export const callErrorsShape = object({
   /** Failed tries since the current agent was chosen, by the rule that decided on them. */
-  readonly counts: Readonly<Record<string, number>>;
+  counts: dictionary(count),
   /** Agents that replaced the call's own, as `provider:model`; the last one is in use. */
-  readonly agents: readonly string[];
+  agents: list(text),
   /** Time of the next try; null: at once. The wait is at most `delayMs` from the decision. */
-  readonly retryAt: string | null;
-  readonly delayMs: number;
+  retryAt: nullable(text),
+  delayMs: count,
   /** The earliest time that a provider named for itself; null: none did. */
-  readonly until: string | null;
+  until: nullable(text),
   /** The decision to end the run, with its reason. The run may not have ended yet. */
-  readonly abort?: string;
-};
+  abort: optional(text),
+});
+export type CallErrors = TypeOf<typeof callErrorsShape>;
 
 /** Which rule decided what about a failed try, and why. */
-export type ErrorVerdict = {
-  readonly rule: string;
-  readonly action: "retry" | "fresh" | "fallback" | "wait" | "escalate" | "abort";
-  readonly why: string;
-};
+export const verdictShape = object({
+  rule: text,
+  action: anyOf(["retry", "fresh", "fallback", "wait", "escalate", "abort"]),
+  why: text,
+});
+export type ErrorVerdict = TypeOf<typeof verdictShape>;
 
 export const NO_ERRORS: CallErrors = { counts: {}, agents: [], retryAt: null, delayMs: 0, until: null };
 
@@ -196,28 +196,6 @@ export function fallbackOf(errors: CallErrors | undefined): string | undefined {
 export function verdictText({ rule, action, why }: ErrorVerdict): string {
   return `${action} by rule ${rule}: ${why}`;
 }
-
-export const callErrorsShape: Shape<CallErrors> = object<CallErrors>({
-  counts: dictionary(count),
-  agents: list(text),
-  retryAt: nullable(text),
-  delayMs: count,
-  until: nullable(text),
-  abort: optional(text),
-});
-
-export const verdictShape: Shape<ErrorVerdict> = object<ErrorVerdict>({
-  rule: text,
-  action: oneOf<ErrorVerdict["action"]>({
-    retry: true,
-    fresh: true,
-    fallback: true,
-    wait: true,
-    escalate: true,
-    abort: true,
-  }),
-  why: text,
-});
 
 /** A user who restores or forks a run has seen why it ended: the counts remain, and the call is tried again. */
 export function forgetAborts(stageAttempt: StageAttempt): StageAttempt {

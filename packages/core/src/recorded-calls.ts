@@ -2,7 +2,7 @@
 // commit.
 
 import type { Agent, AgentEvent } from "./agent.ts";
-import type { JournalEntry, NewEntry } from "./journal.ts";
+import { type JournalEntry, type NewEntry, readBody } from "./journal.ts";
 import {
   type Digest,
   type Hasher,
@@ -18,10 +18,9 @@ import {
   nullable,
   object,
   oneOf,
-  parseShape,
   sha256,
-  tagged,
   text,
+  variants,
 } from "./json.ts";
 import { MASK, isSecretName, secretValues } from "./known-secrets.ts";
 import { maskSecrets, maskValue } from "./mask.ts";
@@ -156,7 +155,6 @@ export type AskedAgent = TypeOf<typeof askedShape>;
 
 /** One try of an agent call. */
 const agentShape = object({
-  kind: oneOf({ agent: true }),
   stageAttempt: count,
   step: text,
   /** 1 for the first. */
@@ -192,11 +190,9 @@ const agentShape = object({
   /** Why the try failed; null: the step's result says how it ended. */
   failed: nullable(object({ cause: text, message: text })),
 });
-export type RecordedAgent = TypeOf<typeof agentShape>;
 
 /** A command of the user: a gate or a verification. */
 const commandShape = object({
-  kind: oneOf({ command: true }),
   stageAttempt: count,
   /** Null: the command belongs to an effect, not to a step of a stage attempt. */
   step: nullable(text),
@@ -207,38 +203,33 @@ const commandShape = object({
   result: json,
 });
 
-const answered = object({ kind: oneOf({ answered: true }), value: json });
-const refused = object({ kind: oneOf({ refused: true }), code: text, message: text });
-type Answer = TypeOf<typeof answered> | TypeOf<typeof refused>;
-
 /** A query to the forge, and its answer. */
 const lookupShape = object({
-  kind: oneOf({ forge: true }),
   stageAttempt: count,
   method: text,
   args: list(json),
-  answer: tagged<Answer, "kind">("kind", { answered, refused }),
+  answer: variants("kind", { answered: object({ value: json }), refused: object({ code: text, message: text }) }),
 });
-export type RecordedLookup = TypeOf<typeof lookupShape>;
 
 /** Clock readings of a stage, in order. */
-const clockShape = object({ kind: oneOf({ clock: true }), stageAttempt: count, values: list(finite) });
+const clockShape = object({ stageAttempt: count, values: list(finite) });
 
 /**
  * A call of a run to the outside world, as a `call.recorded` entry holds it. It is in the commit of its step, so a kill leaves either all
  * of it or nothing. The step has the result; this has the input that the result was made from.
  */
-type RecordedCall = RecordedAgent | TypeOf<typeof commandShape> | RecordedLookup | TypeOf<typeof clockShape>;
-const callShape = tagged<RecordedCall, "kind">("kind", {
+const callShape = variants("kind", {
   agent: agentShape,
   command: commandShape,
   forge: lookupShape,
   clock: clockShape,
 });
+type RecordedCall = TypeOf<typeof callShape>;
+export type RecordedAgent = Extract<RecordedCall, { readonly kind: "agent" }>;
+export type RecordedLookup = Extract<RecordedCall, { readonly kind: "forge" }>;
 
 export function parseRecordedCall(entry: Pick<JournalEntry, "run" | "entry" | "body">): RecordedCall {
-  const what = `Journal entry ${entry.entry} of run ${entry.run} (call.recorded)`;
-  return parseShape({ shape: callShape, value: entry.body, what });
+  return readBody(callShape, { ...entry, kind: "call.recorded" });
 }
 
 export interface Environment {

@@ -12,16 +12,12 @@ import {
   settleLost,
   spendTime,
 } from "./budget.ts";
-import { type ConversationPlane, type FilesPlane, type Planes, amountsShape } from "./checkpoint.ts";
+import type { ConversationPlane, FilesPlane, Planes } from "./checkpoint.ts";
 import { type Effect, stepEffect } from "./effects.ts";
-import { graphEventShape, graphShape, stepGraph } from "./graph-state.ts";
+import { stepGraph } from "./graph-state.ts";
 import {
-  type FilesSettled,
-  type GraphMoved,
-  type GraphSet,
   type JournalEntry,
   type RunResumed,
-  type StageEntered,
   type StepAdopted,
   type StepFailed,
   type StepFinished,
@@ -29,33 +25,23 @@ import {
   type StepLost,
   type StepSession,
   type StepStarted,
+  filesSettled,
+  graphMoved,
+  graphSet,
   isUnsavedChange,
+  readBody,
+  runResumed,
+  stageEntered,
+  stepAdopted,
+  stepFailed,
+  stepFinished,
+  stepInterrupted,
+  stepLost,
+  stepSession,
+  stepStarted,
 } from "./journal.ts";
-import {
-  type Digest,
-  type Json,
-  type JsonObject,
-  type Shape,
-  count,
-  flag,
-  json,
-  list,
-  nullable,
-  object,
-  optional,
-  parseShape,
-  text,
-} from "./json.ts";
-import {
-  type Amounts,
-  type Budget,
-  type Position,
-  type RecordTokens,
-  type RunningStep,
-  type StageAttempt,
-  callErrorsShape,
-  verdictShape,
-} from "./position.ts";
+import type { Digest, Json, JsonObject } from "./json.ts";
+import type { Amounts, Budget, Position, RunningStep, StageAttempt } from "./position.ts";
 import { forgetSideWorktreeCalls } from "./side-worktree-steps.ts";
 
 /**
@@ -108,28 +94,28 @@ export function reduce(state: RunState, entry: StateEntry, apply: ApplyEvent): R
 function reduceKind(state: RunState, entry: StateEntry, apply: ApplyEvent): RunState {
   switch (entry.kind) {
     case "run.resumed":
-      return resume(state, read(resumedShape, entry));
+      return resume(state, readBody(runResumed, entry));
     case "step.started":
-      return startStep(state, read(startedShape, entry));
+      return startStep(state, readBody(stepStarted, entry));
     case "step.finished":
-      return finishStep(state, read(finishedShape, entry), apply);
+      return finishStep(state, readBody(stepFinished, entry), apply);
     case "step.failed":
-      return failStep(state, read(failedShape, entry));
+      return failStep(state, readBody(stepFailed, entry));
     case "step.interrupted":
-      return interruptStep(state, read(interruptedShape, entry));
+      return interruptStep(state, readBody(stepInterrupted, entry));
     case "step.lost":
-      return loseStep(state, read(lostShape, entry));
+      return loseStep(state, readBody(stepLost, entry));
     case "step.adopted":
-      return adoptStep(state, read(adoptedShape, entry));
+      return adoptStep(state, readBody(stepAdopted, entry));
     case "step.session":
-      return keepSession(state, read(sessionShape, entry));
+      return keepSession(state, readBody(stepSession, entry));
     case "graph.set": {
-      const { stageAttempt, graph } = read(graphSetShape, entry);
+      const { stageAttempt, graph } = readBody(graphSet, entry);
       if (stageAttempt !== state.position.stageAttempt.number) return state;
       return withStageAttempt({ ...state, position: { ...state.position, graph } }, { graph: true });
     }
     case "graph.moved": {
-      const { stageAttempt, events } = read(graphMovedShape, entry);
+      const { stageAttempt, events } = readBody(graphMoved, entry);
       const { graph } = state.position;
       if (stageAttempt !== state.position.stageAttempt.number || graph === null) return state;
       return { ...state, position: { ...state.position, graph: events.reduce(stepGraph, graph) } };
@@ -145,7 +131,7 @@ function reduceKind(state: RunState, entry: StateEntry, apply: ApplyEvent): RunS
     case "yolo.allowed":
       return { ...state, position: { ...state.position, yolo: true } };
     case "files.settled": {
-      const { sequence } = read(filesSettledShape, entry);
+      const { sequence } = readBody(filesSettled, entry);
       return sequence === state.sequence ? { ...state, settled: { sequence, files: state.files } } : state;
     }
     default:
@@ -285,7 +271,7 @@ export function loadState(params: {
     .filter(({ kind }) => kind !== "graph.set" && kind !== "graph.moved")
     .reduce((before, entry) => reduce(before, entry, null), start);
   const stageAttempts = entries.flatMap((entry) =>
-    entry.kind === "stage.entered" ? [read(enteredShape, entry).stageAttempt] : [],
+    entry.kind === "stage.entered" ? [readBody(stageEntered, entry).stageAttempt] : [],
   );
   const number = Math.max(start.position.stageAttempt.number, ...stageAttempts) + 1;
   const { lost: _counted, ...stageAttempt } = forgetSideWorktreeCalls(start.position.stageAttempt);
@@ -485,59 +471,3 @@ function without<T>(record: Readonly<Record<string, T>>, key: string): Readonly<
   const { [key]: _gone, ...rest } = record;
   return rest;
 }
-
-function read<T>(shape: Shape<T>, entry: StateEntry): T {
-  return parseShape({
-    shape,
-    value: entry.body,
-    what: `Journal entry ${entry.entry} of run ${entry.run} (${entry.kind})`,
-  });
-}
-
-const enteredShape: Shape<StageEntered> = object<StageEntered>({ stageAttempt: count, stage: text, iteration: count });
-const resumedShape: Shape<RunResumed> = object<RunResumed>({ counts: flag });
-const startedShape: Shape<StepStarted> = object<StepStarted>({
-  stageAttempt: count,
-  step: text,
-  files: flag,
-  estimate: nullable(amountsShape),
-  counted: optional(object<RecordTokens>({ input: count, output: count })),
-  sent: optional(text),
-  sideWorktree: optional(text),
-});
-const interruptedShape: Shape<StepInterrupted> = object<StepInterrupted>({
-  stageAttempt: count,
-  step: text,
-  spent: amountsShape,
-});
-const adoptedShape: Shape<StepAdopted> = object<StepAdopted>({ stageAttempt: count, step: text });
-const lostShape: Shape<StepLost> = object<StepLost>({
-  stageAttempt: count,
-  step: text,
-  spent: amountsShape,
-  held: optional(amountsShape),
-});
-const finishedShape: Shape<StepFinished> = object<StepFinished>({
-  stageAttempt: count,
-  step: text,
-  result: json,
-  spent: nullable(amountsShape),
-  recorded: optional(flag),
-});
-const failedShape: Shape<StepFailed> = object<StepFailed>({
-  stageAttempt: count,
-  step: text,
-  reason: text,
-  spent: nullable(amountsShape),
-  verdict: optional(verdictShape),
-  errors: optional(callErrorsShape),
-  code: optional(text),
-});
-const sessionShape: Shape<StepSession> = object<StepSession>({
-  stageAttempt: count,
-  step: text,
-  session: nullable(text),
-});
-const graphSetShape: Shape<GraphSet> = object<GraphSet>({ stageAttempt: count, graph: graphShape });
-const graphMovedShape: Shape<GraphMoved> = object<GraphMoved>({ stageAttempt: count, events: list(graphEventShape) });
-const filesSettledShape: Shape<FilesSettled> = object<FilesSettled>({ sequence: count });

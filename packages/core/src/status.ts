@@ -1,6 +1,14 @@
 // The status of a run: one discriminated union, computed from journal, lease and liveness. Also folds a journal into the state of its run.
 
-import type { EntryKind, JournalEntry, RunEnded, RunPaused, RunReopened, RunWaiting } from "./journal.ts";
+import {
+  type EntryKind,
+  type JournalEntry,
+  type RunWaiting,
+  readBody,
+  runEnded,
+  runPaused,
+  runReopened,
+} from "./journal.ts";
 import {
   type JsonObject,
   type Shape,
@@ -268,13 +276,13 @@ export function stepRun(fold: RunFold, entry: FoldedEntry): RunFold {
     case "run.waiting":
       return ended ? fold : { ...fold, state: { kind: "waiting", ...waitingBody(entry) } };
     case "run.paused":
-      return ended ? fold : { ...fold, state: { kind: "paused", ...pausedBody(entry) } };
+      return ended ? fold : { ...fold, state: { kind: "paused", ...readBody(runPaused, entry) } };
     case "run.continued":
       return ended ? fold : { ...fold, state: { kind: "active" } };
     case "run.ended":
       return ended ? fold : { ...fold, state: endState(entry) };
     case "run.reopened":
-      parseShape({ shape: reopenedShape, value: entry.body, what: nameOf(entry) });
+      readBody(runReopened, entry);
       return { ...fold, state: { kind: "active" } };
     case "restore.started":
       return { ...fold, unfinishedRestore: { entry: entry.entry, body: entry.body } };
@@ -307,13 +315,6 @@ export function parseRunFold(value: unknown, what: string): RunFold {
   return parseShape({ shape: foldShape, value, what });
 }
 
-const endedShape: Shape<RunEnded> = tagged<RunEnded, "outcome">("outcome", {
-  done: object({ outcome: oneOf({ done: true }) }),
-  failed: object({ outcome: oneOf({ failed: true }), reason: text }),
-  aborted: object({ outcome: oneOf({ aborted: true }), reason: text }),
-});
-const pausedShape: Shape<RunPaused> = object<RunPaused>({ reason: text });
-const reopenedShape: Shape<RunReopened> = object<RunReopened>({ reason: text });
 const waitingFor: Shape<WaitingFor> = oneOf({
   you: true,
   quota: true,
@@ -338,18 +339,12 @@ const waitingShape: Shape<RunWaiting> = object<RunWaiting>({
 });
 
 const stateShape: Shape<RunState> = tagged<RunState, "kind">("kind", {
-  active: object({ kind: oneOf({ active: true }) }),
-  waiting: object({
-    kind: oneOf({ waiting: true }),
-    for: waitingFor,
-    reason: text,
-    until: nullable(text),
-    decision: optional(decision),
-  }),
-  done: object({ kind: oneOf({ done: true }), at: text }),
-  paused: object({ kind: oneOf({ paused: true }), reason: text }),
-  failed: object({ kind: oneOf({ failed: true }), at: text, reason: text }),
-  aborted: object({ kind: oneOf({ aborted: true }), at: text, reason: text }),
+  active: object({}),
+  waiting: waitingShape,
+  done: object({ at: text }),
+  paused: object({ reason: text }),
+  failed: object({ at: text, reason: text }),
+  aborted: object({ at: text, reason: text }),
 });
 const foldShape: Shape<RunFold> = object<RunFold>({
   state: stateShape,
@@ -357,23 +352,14 @@ const foldShape: Shape<RunFold> = object<RunFold>({
 });
 
 function endState(entry: FoldedEntry): RunState {
-  const body = parseShape({ shape: endedShape, value: entry.body, what: nameOf(entry) });
+  const body = readBody(runEnded, entry);
   return body.outcome === "done"
     ? { kind: "done", at: entry.at }
     : { kind: body.outcome, at: entry.at, reason: body.reason };
 }
 
-function pausedBody(entry: FoldedEntry): RunPaused {
-  return parseShape({ shape: pausedShape, value: entry.body, what: nameOf(entry) });
-}
-
 function waitingBody(entry: FoldedEntry): RunWaiting {
-  const body = parseShape({ shape: waitingShape, value: entry.body, what: nameOf(entry) });
-  const { for: what, reason, until } = body;
+  const { for: what, reason, until, decision: asked } = readBody(waitingShape, entry);
   const waiting = { for: what, reason, until };
-  return body.decision === undefined ? waiting : { ...waiting, decision: body.decision };
-}
-
-function nameOf(entry: FoldedEntry): string {
-  return `Journal entry ${entry.entry} of run ${entry.run} (${entry.kind})`;
+  return asked === undefined ? waiting : { ...waiting, decision: asked };
 }
