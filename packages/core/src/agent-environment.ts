@@ -5,7 +5,7 @@
 //   user names.
 // - Commands that the user configured (gates, checks) run code that an agent wrote. They get the user's environment
 //   without credentials of forges, clouds and package registries.
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { isSecretName } from "./known-secrets.ts";
 
 export type Variables = Readonly<Record<string, string | undefined>>;
@@ -53,11 +53,10 @@ export function namedInEnvironment(variables: Variables): readonly string[] | un
   if (text === undefined || text === "") return undefined;
   const names = parseEnvironmentNames(text.split(",").map((name) => name.trim()));
   if (names !== undefined) return names;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "HOLDFAST_AGENT_ENV does not hold names of variables",
-    hint: "Give names or prefixes, separated by commas: HOLDFAST_AGENT_ENV=DATABASE_URL,MYAPP_*. GIT_* and HOLDFAST_* are never passed.",
-  });
+  throw usageError(
+    "HOLDFAST_AGENT_ENV does not hold names of variables",
+    "Give names or prefixes, separated by commas: HOLDFAST_AGENT_ENV=DATABASE_URL,MYAPP_*. GIT_* and HOLDFAST_* are never passed.",
+  );
 }
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*\*?$/;

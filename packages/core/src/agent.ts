@@ -1,6 +1,6 @@
 // The agent contract: what an adapter for a coding agent implements, how it reports results and failures, and how
 // `provider:model` is parsed.
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import type { ExecutionConfig } from "./checkpoint.ts";
 import { isRecord } from "./json.ts";
 import { optionError } from "./options.ts";
@@ -329,19 +329,11 @@ export function chooseAgent(model: string | null, config: Pick<ExecutionConfig, 
   if (model !== null) return parse(model);
   if (config.agent !== null) return { provider: config.agent, model: config.model };
   if (config.model !== null) return parse(config.model);
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "No agent is named, neither by the call nor by the run",
-    hint: "Name one as provider:model.",
-  });
+  throw usageError("No agent is named, neither by the call nor by the run", "Name one as provider:model.");
 }
 
 function parse(text: string): AgentChoice {
   const { provider, model } = splitAgent(text);
   if (provider !== "") return { provider, model: model === "" ? null : model };
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(text)} names no agent`,
-    hint: "Write provider:model.",
-  });
+  throw usageError(`${JSON.stringify(text)} names no agent`, "Write provider:model.");
 }

@@ -1,5 +1,5 @@
 // Cherry-pick: copies files from a checkpoint of one run into the worktree of another, as a restore that a crash cannot leave half-done.
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type CoreAdapters, snapshotParams } from "./adapters.ts";
 import type { Checkpoint, CheckpointSummary, GitPath, Planes } from "./checkpoint.ts";
 import type { Lease } from "./lease.ts";
@@ -328,11 +328,10 @@ function filesLike(pattern: string, files: readonly GitPath[]): readonly GitPath
   // Git quotes names with control characters. The quotes are not part of the name.
   const found = files.filter((file) => test.test(file.startsWith('"') ? file.slice(1, -1) : file));
   if (found.length > 0) return found;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `No file on either side is like ${pattern}`,
-    hint: "* stays within a folder, ** goes below; quote it, so that the shell leaves it alone.",
-  });
+  throw usageError(
+    `No file on either side is like ${pattern}`,
+    "* stays within a folder, ** goes below; quote it, so that the shell leaves it alone.",
+  );
 }
 
 /** A pattern that matches a folder includes everything in it. */

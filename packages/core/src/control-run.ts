@@ -1,5 +1,5 @@
 // Operations on a run from outside its executor: begin, find, signal, answer a question, raise limits, change options.
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { unseenText } from "./commands.ts";
 import { type Adapters, type CoreAdapters, runMark, snapshotParams } from "./adapters.ts";
 import { exceeded, newBudget, usedUp } from "./budget.ts";
@@ -257,11 +257,7 @@ export async function answerDecision(params: {
   await using lease = await acquireLease(adapters, run);
   const { state } = await knownRun(adapters.store, run);
   if (state.kind !== "waiting") {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run} waits for no answer: it is ${state.kind}`,
-      hint: `See \`holdfast status ${run}\`.`,
-    });
+    throw usageError(`Run ${run} waits for no answer: it is ${state.kind}`, `See \`holdfast status ${run}\`.`);
   }
   const { decision } = state;
   if (decision === undefined) {
@@ -270,11 +266,8 @@ export async function answerDecision(params: {
   }
   const { name, question, options } = decision;
   if (options.length > 0 && !options.includes(answer)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${JSON.stringify(answer)} does not answer "${question}"`,
-      hint: choiceHint(answer, options),
-      data: { options },
+    throw usageError(`${JSON.stringify(answer)} does not answer "${question}"`, choiceHint(answer, options), {
+      options,
     });
   }
   const { position } = await loadRun(adapters, run);

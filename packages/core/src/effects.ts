@@ -1,5 +1,5 @@
 // Pure rules for side effects: their states, when to act, adopt or ask, their idempotency keys, and the ledger folded from the journal.
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type EntryKind, type JournalEntry, entryName, readBody } from "./journal.ts";
 import {
   type Digest,
@@ -183,11 +183,10 @@ export function effectKey(params: { readonly run: string; readonly stage: string
   const { run, stage, purpose } = params;
   const bad = !RUN_ID.test(run) ? run : [stage, purpose].find((name) => !NAME.test(name));
   if (bad === undefined) return `${run}/${stage}/${purpose}`;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(bad)} cannot be part of an effect's key`,
-    hint: "Use lower-case letters, digits, dots, hyphens and underscores; name the purpose, not the content.",
-  });
+  throw usageError(
+    `${JSON.stringify(bad)} cannot be part of an effect's key`,
+    "Use lower-case letters, digits, dots, hyphens and underscores; name the purpose, not the content.",
+  );
 }
 
 /**

@@ -1,5 +1,5 @@
 // State transitions of a task graph: events, readiness, skipping, recovery after a crash, and the names of a graph's steps.
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import {
   type Graph,
   type GraphEdge,
@@ -127,11 +127,10 @@ export function addNode(
   checkGraph(grown);
   const misplaced = params.edges?.find((edge) => edge.to !== params.node.id);
   if (misplaced !== undefined) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Node ${params.node.id} cannot be added with an edge to ${misplaced.to}: that node may have started`,
-      hint: "A new node may wait for others; existing nodes cannot be made to wait for it.",
-    });
+    throw usageError(
+      `Node ${params.node.id} cannot be added with an edge to ${misplaced.to}: that node may have started`,
+      "A new node may wait for others; existing nodes cannot be made to wait for it.",
+    );
   }
   return settleSkips(grown, params.at);
 }
@@ -250,10 +249,7 @@ function approve(graph: Graph, event: Extract<GraphEvent, { kind: "approve" }>):
   const given = (edge: GraphEdge): boolean =>
     edge.type === "approval" && edge.from === event.from && edge.to === event.to;
   if (!graph.edges.some(given)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `There is no approval between ${event.from} and ${event.to} in graph ${graph.id}`,
-    });
+    throw usageError(`There is no approval between ${event.from} and ${event.to} in graph ${graph.id}`);
   }
   const edges = graph.edges.map((edge) =>
     edge.type === "approval" && given(edge) ? { ...edge, approvedAt: edge.approvedAt ?? event.at } : edge,
@@ -264,7 +260,7 @@ function approve(graph: Graph, event: Extract<GraphEvent, { kind: "approve" }>):
 function findNode(graph: Graph, id: string): GraphNode {
   const node = graph.nodes.find((one) => one.id === id);
   if (node !== undefined) return node;
-  throw new HoldfastError({ code: "USAGE", message: `Graph ${graph.id} has no node ${JSON.stringify(id)}` });
+  throw usageError(`Graph ${graph.id} has no node ${JSON.stringify(id)}`);
 }
 
 /** Throws USAGE for an event that is impossible in the node's status. */
@@ -283,7 +279,7 @@ const POSSIBLE: Readonly<Record<NodeEvent["kind"], readonly NodeStatus[]>> = {
 };
 
 function refused(event: { readonly kind: string; readonly node: string }, why: string): HoldfastError {
-  return new HoldfastError({ code: "USAGE", message: `Node ${event.node} cannot ${event.kind}: ${why}` });
+  return usageError(`Node ${event.node} cannot ${event.kind}: ${why}`);
 }
 
 /** Read access to a graph while it runs. */
@@ -332,7 +328,7 @@ export function viewGraph(read: () => Graph): GraphView {
     const graph = read();
     const found = graph.nodes.find((one) => one.id === id);
     if (found !== undefined) return found;
-    throw new HoldfastError({ code: "USAGE", message: `Graph ${graph.id} has no node ${JSON.stringify(id)}` });
+    throw usageError(`Graph ${graph.id} has no node ${JSON.stringify(id)}`);
   };
   const view: GraphView = {
     get running() {

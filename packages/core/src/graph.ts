@@ -1,5 +1,5 @@
 // The task graph: its types, validation, order of execution and critical path.
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import type { Json, JsonObject } from "./json.ts";
 
 export type NodeStatus = "pending" | "queued" | "running" | "complete" | "failed" | "skipped" | "unknown";
@@ -89,12 +89,11 @@ export function validateGraph(graph: GraphShape): readonly GraphProblem[] {
 export function checkGraph(graph: GraphShape): void {
   const problems = validateGraph(graph);
   if (problems.length === 0) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `The graph cannot be run: ${problems.map(describeProblem).join("; ")}`,
-    hint: "Every node needs an id of its own, and every dependency must lead to a node that does not lead back.",
-    data: { problems },
-  });
+  throw usageError(
+    `The graph cannot be run: ${problems.map(describeProblem).join("; ")}`,
+    "Every node needs an id of its own, and every dependency must lead to a node that does not lead back.",
+    { problems },
+  );
 }
 
 /**

@@ -90,12 +90,11 @@ export function choiceHint(value: unknown, known: readonly string[]): string {
  */
 
 export function optionError(name: string, value: Json, wanted: string | readonly string[]): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `The option ${name} cannot be ${JSON.stringify(value).slice(0, 80)}`,
-    hint: typeof wanted === "string" ? `Give ${wanted}.` : choiceHint(value, wanted),
-    data: { option: name },
-  });
+  return usageError(
+    `The option ${name} cannot be ${JSON.stringify(value).slice(0, 80)}`,
+    typeof wanted === "string" ? `Give ${wanted}.` : choiceHint(value, wanted),
+    { option: name },
+  );
 }
 
 export function count(given: JsonObject, name: string, otherwise: number, least: number): number {

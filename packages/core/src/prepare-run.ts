@@ -1,6 +1,6 @@
 // Prepares a run that a worker has leased: ends stale processes, loads its state, repairs its files, and continues it if it was waiting.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { unseenText } from "./commands.ts";
 import { type Adapters, currentPrograms, runMark, snapshotParams } from "./adapters.ts";
 import { answerFile, isAnswered } from "./agent-log.ts";
@@ -147,11 +147,10 @@ function checkDefinition<S extends object>(
 ): void {
   const { shape, definition } = workflow;
   if (position.workflow !== shape.name) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run} follows workflow ${position.workflow}, not ${shape.name}`,
-      hint: "Resume it with the workflow that it began with.",
-    });
+    throw usageError(
+      `Run ${run} follows workflow ${position.workflow}, not ${shape.name}`,
+      "Resume it with the workflow that it began with.",
+    );
   }
   const known = shape.stages.includes(position.stage);
   if (known && (allowChanged || position.definition === definition)) return;

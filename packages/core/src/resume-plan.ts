@@ -454,7 +454,7 @@ function unknownKind(name: string): HoldfastError {
 
 function unknownAnswer(kind: FindingKind, said: string): HoldfastError {
   const hint = kind === "files_changed" ? "Use files_changed or files_changed=put_back." : `Use ${kind} alone.`;
-  return new HoldfastError({ code: "USAGE", message: `"${said}" is not an answer to ${kind}`, hint });
+  return usageError(`"${said}" is not an answer to ${kind}`, hint);
 }
 
 /** The planes after the current world is accepted: the next resume compares with these. */

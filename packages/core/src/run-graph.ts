@@ -2,7 +2,7 @@
 // questions.
 
 import { MAX_TIMER_MS } from "@holdfast/platform/clock";
-import { type ErrorCode, HoldfastError } from "@holdfast/platform/error";
+import { type ErrorCode, HoldfastError, usageError } from "@holdfast/platform/error";
 import { type GraphEvent, type GraphView, approvalName, batchName, graphName, tryName } from "./graph-state.ts";
 import type { Graph, GraphEdge, GraphNode, NodeState } from "./graph.ts";
 import type { Json, JsonObject } from "./json.ts";
@@ -189,11 +189,7 @@ class GraphRun<S extends object> {
 function checkLimit(limit: number): void {
   checkArgument("runGraph()", "limit", limit, "amount");
   if (limit >= 1) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `A graph cannot run ${limit} nodes at once`,
-    hint: "Give a limit of 1 or more.",
-  });
+  throw usageError(`A graph cannot run ${limit} nodes at once`, "Give a limit of 1 or more.");
 }
 
 export interface GraphWork {

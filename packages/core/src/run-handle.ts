@@ -1,7 +1,7 @@
 // The handle of one run for library and CLI: save, read, restore, roll back, cherry-pick, fork. Also resolves addresses to runs and
 // checkpoints.
 
-import { HoldfastError, describeList } from "@holdfast/platform/error";
+import { HoldfastError, describeList, usageError } from "@holdfast/platform/error";
 import { type CoreAdapters, NO_WORKTREE, WORKTREE, findRunWorkspace, lostWorktreePath } from "./adapters.ts";
 import { type Checkpoint, type CheckpointId, type CheckpointSummary, TRIGGERS } from "./checkpoint.ts";
 import { type CherryPickPlan, type CherryPickReport, applyCherryPick, planCherryPick } from "./cherry-pick.ts";
@@ -290,7 +290,7 @@ export class RunHandle<V extends object = JsonObject> implements AsyncDisposable
     const { store, workspaces } = this.#adapters;
     const checkpoint = await store.latest(this.id);
     if (workspaces === null || checkpoint === undefined || (await this.lostWorktree()) === null)
-      throw new HoldfastError({ code: "USAGE", message: `Run ${this.id} has no worktree that could be created again` });
+      throw usageError(`Run ${this.id} has no worktree that could be created again`);
     const lease = this.#keeper.held ?? (await this.#keeper.take(this.#saver));
     const run = await this.summary();
     this.#workspace = undefined;
@@ -444,12 +444,11 @@ async function findByIssueOrPrefix(adapters: CoreAdapters, named: string): Promi
   if (found === undefined) throw await noSuchRun(adapters, named);
   if (others.length === 0) return found;
   const candidates = [found, ...others].map(({ id }) => id);
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `"${named}" is the beginning of ${candidates.length} run ids`,
-    hint: `Name one of them: ${describeList(candidates, 10)}.`,
-    data: { candidates },
-  });
+  throw usageError(
+    `"${named}" is the beginning of ${candidates.length} run ids`,
+    `Name one of them: ${describeList(candidates, 10)}.`,
+    { candidates },
+  );
 }
 
 /** `here`: the run that the worktree was made for, or the label of the worktree. Newest first. */
@@ -459,11 +458,10 @@ export function runsHere(runs: readonly RunSummary[], here: string): readonly Ru
 
 function ambiguous(address: string, runs: readonly RunSummary[]): HoldfastError {
   const ids = runs.slice(0, 3).map((run) => `${run.id}${address}`);
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${address} could mean ${runs.length} runs`,
-    hint: `Name the run: ${ids.join(", ")}${runs.length > 3 ? ", …" : ""}.`,
-  });
+  return usageError(
+    `${address} could mean ${runs.length} runs`,
+    `Name the run: ${ids.join(", ")}${runs.length > 3 ? ", …" : ""}.`,
+  );
 }
 
 export async function resolveCheckpoint(

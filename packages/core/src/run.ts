@@ -1,6 +1,6 @@
 // The run: its id, work, state and summary, the decision to begin or continue one, and the addresses of runs and checkpoints.
 
-import { HoldfastError, describeValue } from "@holdfast/platform/error";
+import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
 import type { CheckpointParent } from "./checkpoint.ts";
 import type { JsonObject } from "./json.ts";
 import { checkArgument } from "./options.ts";
@@ -97,10 +97,9 @@ export interface RunSummary extends Run {
 export function makeRunId(params: { readonly work: Work; readonly random: string; readonly prefix?: string }): string {
   const { work, random, prefix = "" } = params;
   if (!RANDOM.test(random)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `The random part of a run id must be 4 to 16 lower-case letters or digits, not ${JSON.stringify(random)}`,
-    });
+    throw usageError(
+      `The random part of a run id must be 4 to 16 lower-case letters or digits, not ${JSON.stringify(random)}`,
+    );
   }
   return `${prefix}${stem(work, READABLE_ID - prefix.length - random.length - 1)}-${random}`;
 }
@@ -113,11 +112,10 @@ function stem(work: Work, room: number): string {
   switch (work.kind) {
     case "issue":
       if (!Number.isSafeInteger(work.number) || work.number < 1) {
-        throw new HoldfastError({
-          code: "USAGE",
-          message: `An issue number is a whole number from 1, not ${describeValue(work.number)}`,
-          hint: 'Give the number as in `{ kind: "issue", number: 42 }`.',
-        });
+        throw usageError(
+          `An issue number is a whole number from 1, not ${describeValue(work.number)}`,
+          'Give the number as in `{ kind: "issue", number: 42 }`.',
+        );
       }
       return `issue-${work.number}`;
     case "task":
@@ -282,11 +280,10 @@ const TAG = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/;
 export function checkTagName(name: string): string {
   const why = tagProblem(name);
   if (why === null) return name;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${describeValue(name)} cannot be a tag: ${why}`,
-    hint: "Use 1 to 64 letters, digits, dots, hyphens or underscores, beginning and ending with a letter or digit.",
-  });
+  throw usageError(
+    `${describeValue(name)} cannot be a tag: ${why}`,
+    "Use 1 to 64 letters, digits, dots, hyphens or underscores, beginning and ending with a letter or digit.",
+  );
 }
 
 function tagProblem(name: string): string | null {
@@ -314,11 +311,10 @@ function parseAt(text: string, at: string): AddressAt {
 }
 
 function badAddress(text: unknown, why: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${describeValue(text)} does not name a run or a checkpoint: ${why}`,
-    hint: "Write RUN, RUN@7, RUN@latest or RUN@tag; inside a run's worktree also @7, @latest or @tag.",
-  });
+  return usageError(
+    `${describeValue(text)} does not name a run or a checkpoint: ${why}`,
+    "Write RUN, RUN@7, RUN@latest or RUN@tag; inside a run's worktree also @7, @latest or @tag.",
+  );
 }
 
 /** The id of the run that keeps the work of a process which lost its lease with this epoch. */

@@ -1,6 +1,6 @@
 // Saves checkpoints of a run outside of a workflow, and computes the planes of the next checkpoint and of a restored one.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { type CoreAdapters, rejectRolledBackStore, snapshotParams } from "./adapters.ts";
 import {
   type Checkpoint,
@@ -211,11 +211,7 @@ export function checkSave(params: SaveParams<object>): void {
   checkOptions("save", params, SAVE_OPTIONS);
   const { values } = params as { readonly values?: unknown };
   if (values === undefined || (typeof values === "object" && values !== null && !Array.isArray(values))) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "The values of a save must be an object",
-    hint: "Give them a name: save({ values: { result: … } }).",
-  });
+  throw usageError("The values of a save must be an object", "Give them a name: save({ values: { result: … } }).");
 }
 
 /**

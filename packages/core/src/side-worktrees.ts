@@ -1,6 +1,6 @@
 // Side worktrees of a stage: opening, entering, merging and removing them, in a way that a crash can interrupt anywhere.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { snapshotParams } from "./adapters.ts";
 import { type Json, isJsonArray, isJsonObject } from "./json.ts";
 import { reasonOf } from "./progress.ts";
@@ -123,18 +123,16 @@ async function removeFolder(execution: StageExecution, open: OpenSideWorktree): 
 export function requireOpen(execution: StageExecution, sideWorktree: Pick<SideWorktree, "name">): OpenSideWorktree {
   const open = execution.sideWorktrees.get(sideWorktree.name);
   if (open === undefined) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Stage ${execution.stage} uses the side worktree ${JSON.stringify(sideWorktree.name)} without having created it`,
-      hint: "Create it with `context.sideWorktree()` in the same stage first.",
-    });
+    throw usageError(
+      `Stage ${execution.stage} uses the side worktree ${JSON.stringify(sideWorktree.name)} without having created it`,
+      "Create it with `context.sideWorktree()` in the same stage first.",
+    );
   }
   if (open.busy === null) return open;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `The side worktree ${JSON.stringify(sideWorktree.name)} is in use by ${open.busy}`,
-    hint: "Wait for one call before the next uses the same side worktree; parallel calls need one each.",
-  });
+  throw usageError(
+    `The side worktree ${JSON.stringify(sideWorktree.name)} is in use by ${open.busy}`,
+    "Wait for one call before the next uses the same side worktree; parallel calls need one each.",
+  );
 }
 
 export function requireSideWorktrees({ adapters, run }: RunSession, step: string): SideWorktrees {

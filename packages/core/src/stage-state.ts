@@ -1,6 +1,6 @@
 // What a stage changes of the run's state besides its steps: the workflow's own values, by recorded events, and the task graph.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type GraphEvent, stepGraph, viewGraph } from "./graph-state.ts";
 import { type Graph, checkGraph } from "./graph.ts";
 import type { NewEntry } from "./journal.ts";
@@ -78,11 +78,10 @@ export function eventsOf<S extends object>(workflow: Workflow<S>, run: string): 
 }
 
 function noReducer(workflow: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `Workflow ${workflow} records an event and has no reducer`,
-    hint: "Give defineWorkflow a `reduce` that says what the event makes of the state.",
-  });
+  return usageError(
+    `Workflow ${workflow} records an event and has no reducer`,
+    "Give defineWorkflow a `reduce` that says what the event makes of the state.",
+  );
 }
 
 /** The graph in the run's state, and the entries that change it. */
@@ -176,19 +175,17 @@ function currentGraph({ runSession }: StageExecution): Graph | null {
 function requireGraph(execution: StageExecution): Graph {
   const graph = currentGraph(execution);
   if (graph !== null) return graph;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `Stage ${execution.stage} moves a graph that it has not set`,
-    hint: "Call graph.set first; the graph of an earlier stage attempt cannot be changed.",
-    data: { stage: execution.stage },
-  });
+  throw usageError(
+    `Stage ${execution.stage} moves a graph that it has not set`,
+    "Call graph.set first; the graph of an earlier stage attempt cannot be changed.",
+    { stage: execution.stage },
+  );
 }
 
 function anotherGraph({ stage }: StageExecution, current: string, id: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `Stage ${stage} sets graph ${id}, and this stage attempt has set ${current}`,
-    hint: "A stage attempt has one graph: add nodes to it, or set the second one in another stage.",
-    data: { stage },
-  });
+  return usageError(
+    `Stage ${stage} sets graph ${id}, and this stage attempt has set ${current}`,
+    "A stage attempt has one graph: add nodes to it, or set the second one in another stage.",
+    { stage },
+  );
 }

@@ -1,6 +1,6 @@
 // One execution of a stage function, and its steps: plain steps, and steps that change files.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { runMark, snapshotParams } from "./adapters.ts";
 import { belongsToGraph } from "./graph-state.ts";
 import type { NewEntry, StepFailed, StepFinished, StepStarted } from "./journal.ts";
@@ -96,11 +96,10 @@ export class StageExecution {
     if (!this.#closed) return;
     throw (
       this.runSession.halt.cause ??
-      new HoldfastError({
-        code: "USAGE",
-        message: `Stage ${this.stage} of run ${this.runSession.run.id} is over and its context is used still`,
-        hint: "Wait for everything that the stage started before it returns.",
-      })
+      usageError(
+        `Stage ${this.stage} of run ${this.runSession.run.id} is over and its context is used still`,
+        "Wait for everything that the stage started before it returns.",
+      )
     );
   }
 
@@ -181,20 +180,15 @@ const STEP_NAME = /^[^\p{C}]{1,200}$/u;
 
 function checkStepName(name: string): void {
   if (STEP_NAME.test(name)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(name)} cannot name a step`,
-    hint: "Use 1 to 200 characters without control characters.",
-  });
+  throw usageError(`${JSON.stringify(name)} cannot name a step`, "Use 1 to 200 characters without control characters.");
 }
 
 function askedTwice(stage: string, name: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `Stage ${stage} asks for step ${JSON.stringify(name)} twice in one stage attempt`,
-    hint: "Give each step a name of its own; number those of a loop.",
-    data: { stage, step: name },
-  });
+  return usageError(
+    `Stage ${stage} asks for step ${JSON.stringify(name)} twice in one stage attempt`,
+    "Give each step a name of its own; number those of a loop.",
+    { stage, step: name },
+  );
 }
 
 type Work = (scope: StepScope) => Promise<Json> | Json;

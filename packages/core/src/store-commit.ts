@@ -1,6 +1,6 @@
 // Captures and validates the arguments of store methods, folds the entries of a commit, and says why a write is refused. All stores share it.
 
-import { HoldfastError, describeValue } from "@holdfast/platform/error";
+import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
 import { type CheckpointId, type CheckpointParent, type Planes, TRIGGERS, type Trigger } from "./checkpoint.ts";
 import { choiceHint } from "./options.ts";
 import { EFFECT_KINDS, type Effect, checkIntent, stepEffect } from "./effects.ts";
@@ -58,7 +58,7 @@ function captureEntry<E>(
   own: (body: JsonObject, json: string) => E,
 ): CapturedEntry<E> {
   checkEntryKind(kind);
-  if (!isObject(body)) throw usage(`The body of ${kind} is not an object`, "Give an object.");
+  if (!isObject(body)) throw usageError(`The body of ${kind} is not an object`, "Give an object.");
   const text = canonicalJson(body);
   let parsed: JsonObject | undefined;
   return { kind, text, body: () => (parsed ??= parseBody(text)), own: own(body, text) };
@@ -185,7 +185,7 @@ function fits({ state }: Effect, { kind, body }: Entry): boolean {
 
 export function checkRunId(run: unknown): string {
   if (typeof run === "string" && RUN_ID.test(run)) return run;
-  throw usage(
+  throw usageError(
     `${describeValue(run)} is not a run id`,
     "A run id has 1 to 63 lower-case letters, digits and inner hyphens.",
   );
@@ -212,14 +212,14 @@ const COMMITTABLE: ReadonlySet<string> = new Set(ENTRY_KINDS.filter((kind) => !O
 function checkEntryKind(kind: string): void {
   if (COMMITTABLE.has(kind) || /^x\.[^\p{C}]{1,200}$/u.test(kind)) return;
   const why = OWN_KINDS.has(kind) ? "is written by the store alone" : "is not an entry kind";
-  throw usage(`${describeValue(kind)} ${why}`, "Kinds of your own begin with `x.`.");
+  throw usageError(`${describeValue(kind)} ${why}`, "Kinds of your own begin with `x.`.");
 }
 
 const TRIGGER_SET: ReadonlySet<string> = new Set(TRIGGERS);
 
 function checkTrigger(trigger: string): void {
   if (!TRIGGER_SET.has(trigger))
-    throw usage(`${describeValue(trigger)} is not a trigger`, choiceHint(trigger, TRIGGERS));
+    throw usageError(`${describeValue(trigger)} is not a trigger`, choiceHint(trigger, TRIGGERS));
 }
 
 /** The few facts that lists show without reading the planes. */
@@ -232,7 +232,7 @@ export interface PlaneFacts {
 
 export function planeFacts(planes: Planes): PlaneFacts {
   const { position, files } = planes;
-  if (typeof position !== "object" || position === null) throw usage("The planes lack a position", PLANES_HINT);
+  if (typeof position !== "object" || position === null) throw usageError("The planes lack a position", PLANES_HINT);
   const { stage, iteration, score } = position;
   const tree = files === null || files === undefined ? null : files.tree;
   if (
@@ -241,9 +241,9 @@ export function planeFacts(planes: Planes): PlaneFacts {
     typeof iteration !== "number" ||
     (score !== null && typeof score !== "number")
   ) {
-    throw usage("The position lacks a stage, an iteration or a score", PLANES_HINT);
+    throw usageError("The position lacks a stage, an iteration or a score", PLANES_HINT);
   }
-  if (tree !== null && typeof tree !== "string") throw usage("The files plane lacks its tree", PLANES_HINT);
+  if (tree !== null && typeof tree !== "string") throw usageError("The files plane lacks its tree", PLANES_HINT);
   return { stage, iteration, score, tree };
 }
 
@@ -252,27 +252,24 @@ const PLANES_HINT = "Start from the newest checkpoint's planes, or from empty on
 /** Checks the name that a user gave a checkpoint. */
 function checkName(name: unknown): string {
   if (typeof name === "string" && name.length <= 1000 && name.isWellFormed()) return name;
-  throw usage("A checkpoint's name is a text of at most 1000 characters", "Shorten it.");
+  throw usageError("A checkpoint's name is a text of at most 1000 characters", "Shorten it.");
 }
 
 export function checkSequence(sequence: unknown): number {
   if (typeof sequence === "number" && Number.isSafeInteger(sequence) && sequence >= 1) return sequence;
-  throw usage(`${describeValue(sequence)} is not a checkpoint's sequence`, "Sequences are 1, 2, 3 …");
-}
-
-function usage(message: string, hint: string): HoldfastError {
-  return new HoldfastError({ code: "USAGE", message, hint });
+  throw usageError(`${describeValue(sequence)} is not a checkpoint's sequence`, "Sequences are 1, 2, 3 …");
 }
 
 export function captureNewRun(run: NewRunArguments): Omit<Run, "createdAt"> {
   checkRunId(run.id);
   if (typeof run.workflow !== "string" || run.workflow === "")
-    throw usage("A run needs the name of its workflow", "Give `workflow`.");
+    throw usageError("A run needs the name of its workflow", "Give `workflow`.");
   const { forkedFrom } = run;
   const work = capture(run.work);
   const labels = capture(run.labels ?? {});
-  if (!isWork(work)) throw usage("A run needs its work", "An issue with its number, a task with its text, or none.");
-  if (!isObject(labels)) throw usage("Labels must be an object", "Give names and values.");
+  if (!isWork(work))
+    throw usageError("A run needs its work", "An issue with its number, a task with its text, or none.");
+  if (!isObject(labels)) throw usageError("Labels must be an object", "Give names and values.");
   return {
     id: run.id,
     workflow: run.workflow,

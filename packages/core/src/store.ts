@@ -1,6 +1,6 @@
 // The store contract: where runs, journals and checkpoints live, and the errors that every store throws.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Checkpoint, CheckpointId, CheckpointParent, CheckpointSummary, Planes, Trigger } from "./checkpoint.ts";
 import type { Effect } from "./effects.ts";
 import type { JournalEntry, NewEntry } from "./journal.ts";
@@ -430,12 +430,7 @@ export function leaseHeld(lease: Lease): HoldfastError {
 }
 
 export function storeClosed(location: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `The store ${location} is closed`,
-    hint: "Open it again.",
-    data: { location, closed: true },
-  });
+  return usageError(`The store ${location} is closed`, "Open it again.", { location, closed: true });
 }
 
 /** Whether an error says that the store was closed before the call. */

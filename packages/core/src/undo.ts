@@ -1,6 +1,6 @@
 // Undoes a side effect of a run where its target allows it: which recipe an effect has, whether it applies now, and the undo itself.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { unseenText } from "./commands.ts";
 import { type Adapters, findAnyWorktree, runMark } from "./adapters.ts";
 import { type Effect, type EffectUndone, readIntent } from "./effects.ts";
@@ -210,11 +210,7 @@ export async function undoEffect(
   const all = await readEffects(adapters, run);
   const recorded = all.find(({ effect }) => effect.key === key);
   if (recorded === undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `Run ${run} has no effect ${JSON.stringify(key)}`,
-      hint: `\`holdfast undo ${run}\` lists its effects.`,
-    });
+    throw usageError(`Run ${run} has no effect ${JSON.stringify(key)}`, `\`holdfast undo ${run}\` lists its effects.`);
   const { effect } = recorded;
   const recipe = planUndo(recorded);
   if (recipe.kind === "refused") throw undoRefused(effect, recipe);

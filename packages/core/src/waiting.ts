@@ -1,6 +1,6 @@
 // How a stage makes its run wait: for the user's answer, for a time, or for its budget.
 
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { type AgentCapabilities, type AgentUsage, knownUsage } from "./agent.ts";
 import {
   NOTHING,
@@ -59,11 +59,7 @@ export function continuedEntry(body: RunContinued): NewEntry {
 
 function checkUntil(until: string | null): void {
   if (until === null || Number.isFinite(Date.parse(until))) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(until)} is not a time to wait until`,
-    hint: "Give an ISO 8601 time, or null.",
-  });
+  throw usageError(`${JSON.stringify(until)} is not a time to wait until`, "Give an ISO 8601 time, or null.");
 }
 
 /**

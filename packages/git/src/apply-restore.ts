@@ -2,7 +2,7 @@
 
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { RestorePlan, RestoreResult } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { findIndexLock, findOperation } from "./branch-refs.ts";
 import { parentOf } from "./capture-plan.ts";
 import { DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
@@ -68,7 +68,7 @@ function resolveRespellings(worktree: WorktreeContext, plan: RestorePlan): reado
     if (change.kind !== "respell") return [];
     const [from = "", to = ""] = [change.from, change.path].map(parsePath);
     if (!isSafePath(from) || !isSafePath(to))
-      throw new HoldfastError({ code: "USAGE", message: `the plan does not follow from its trees at ${change.path}` });
+      throw usageError(`the plan does not follow from its trees at ${change.path}`);
     if (!worktree.folds || keyOf(from) !== keyOf(to)) throw moved([change.path]);
     return [{ from, to }];
   });
@@ -76,7 +76,7 @@ function resolveRespellings(worktree: WorktreeContext, plan: RestorePlan): reado
 
 async function refuseHopeless(worktree: WorktreeContext, plan: RestorePlan): Promise<void> {
   if (plan.root !== worktree.root) {
-    throw new HoldfastError({ code: "USAGE", message: `the plan is for ${plan.root}, not for ${worktree.root}` });
+    throw usageError(`the plan is for ${plan.root}, not for ${worktree.root}`);
   }
   refuseBlocked(plan.blocked);
   const [operation, lock] = await Promise.all([findOperation(worktree.gitDir), findIndexLock(worktree.gitDir)]);
@@ -116,7 +116,7 @@ async function resolveChanges(worktree: WorktreeContext, plan: RestorePlan): Pro
     const found = byPath.get(path);
     const fits = found !== undefined && (found.to === null) === (change.kind === "remove") && isSafePath(path);
     if (fits) return [{ change, path, to: found.to }];
-    throw new HoldfastError({ code: "USAGE", message: `the plan does not follow from its trees at ${change.path}` });
+    throw usageError(`the plan does not follow from its trees at ${change.path}`);
   });
 }
 

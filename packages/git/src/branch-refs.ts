@@ -3,7 +3,7 @@
 import { access, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
 import type { WorktreeContext } from "./capture.ts";
@@ -111,11 +111,10 @@ async function resolve({ git, worktree }: RepositoryContext, name: string, kind:
       )
     : ask());
   if (found !== null) return found;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(name)} is not a ${kind} in this repository`,
-    hint: "Fetch it first, or name another one.",
-  });
+  throw usageError(
+    `${JSON.stringify(name)} is not a ${kind} in this repository`,
+    "Fetch it first, or name another one.",
+  );
 }
 
 /** Compare-and-set of the run's own branch. Succeeds if the branch is already at `to`. */
@@ -166,7 +165,7 @@ export async function createBranch(
   const { branch, commit } = params;
   const valid = await repository.git.result({ args: ["check-ref-format", branch] });
   if (valid.code !== 0 || !branch.startsWith("refs/heads/")) {
-    throw new HoldfastError({ code: "USAGE", message: `${branch} is not the full name of a branch` });
+    throw usageError(`${branch} is not the full name of a branch`);
   }
   const args = ["update-ref", branch, commit, repository.zero];
   const lock = join(repository.commonDir, `${branch}.lock`);

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { CommitParams } from "@holdfast/core/branch";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { type BranchContext, moveBranch, readBranchTip, requireIdleWorktree, requireTree } from "./branch-refs.ts";
 import { createPathInspector } from "./capture-plan.ts";
 import {
@@ -85,11 +85,7 @@ export async function isSameCommit(
 export function cleanMessage(text: string): string {
   const message = text.replaceAll("\0", "\uFFFD").trim();
   if (message !== "") return `${message}\n`;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "a commit needs a message",
-    hint: "Give at least one line that describes the change.",
-  });
+  throw usageError("a commit needs a message", "Give at least one line that describes the change.");
 }
 
 /**

@@ -1,7 +1,7 @@
 // Reads, writes and merges commit objects, and determines author and committer.
 
 import type { GitPath } from "@holdfast/core/checkpoint";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { gitError, gitIdentity } from "@holdfast/platform/git-command";
 import type { BranchContext } from "./branch-refs.ts";
 import { quotePath, splitRecords } from "./paths.ts";
@@ -88,11 +88,7 @@ export async function readUser(
 export function parseEpochSeconds(at: string): number {
   const time = Date.parse(at);
   if (!Number.isNaN(time) && time >= 0) return Math.floor(time / 1000);
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(at)} is not an ISO 8601 time`,
-    hint: "Give a time such as 2026-03-01T12:00:00Z.",
-  });
+  throw usageError(`${JSON.stringify(at)} is not an ISO 8601 time`, "Give a time such as 2026-03-01T12:00:00Z.");
 }
 
 /** Git strips these characters from a name too, because they would end the header early. */

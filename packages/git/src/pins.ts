@@ -11,7 +11,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { RUN_ID } from "@holdfast/core/run";
 import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { listRefs } from "./branch-refs.ts";
 import {
@@ -234,11 +234,7 @@ const SNAPSHOT_REF_LINE = /^([0-9a-f]+) (refs\/holdfast\/([^/]+)\/(\d+)(?:-[0-9a
 export async function removePins(repository: Repository, named: readonly string[]): Promise<void> {
   const other = named.find((ref) => !PIN.test(ref));
   if (other !== undefined) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${other} is not a snapshot ref`,
-      hint: "Only refs under refs/holdfast/ can be removed.",
-    });
+    throw usageError(`${other} is not a snapshot ref`, "Only refs under refs/holdfast/ can be removed.");
   }
   if (named.length === 0) return;
   const all = [...(await listRefs(repository, NAMESPACE)).keys()];
@@ -321,11 +317,10 @@ function namespaceOf(run: string | undefined): string {
 
 function snapshotRef(params: Pick<SnapshotPin, "run" | "sequence">): string {
   if (!RUN_ID.test(params.run) || !Number.isSafeInteger(params.sequence) || params.sequence < 0) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${params.run}@${params.sequence} cannot name a snapshot`,
-      hint: "A run is lower-case letters, digits and dashes; a sequence is a whole number.",
-    });
+    throw usageError(
+      `${params.run}@${params.sequence} cannot name a snapshot`,
+      "A run is lower-case letters, digits and dashes; a sequence is a whole number.",
+    );
   }
   return `${NAMESPACE}${params.run}/${params.sequence}`;
 }
@@ -367,7 +362,7 @@ interface RunObject {
 
 async function hasObject(repository: Repository, { run, commit }: RunObject): Promise<boolean> {
   if (!RUN_ID.test(run) || !ID.test(commit)) {
-    throw new HoldfastError({ code: "USAGE", message: `${commit} of run ${run} cannot be pinned under that name` });
+    throw usageError(`${commit} of run ${run} cannot be pinned under that name`);
   }
   return (await findMissingObjects(repository, [commit])).length === 0;
 }

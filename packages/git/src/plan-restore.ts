@@ -7,7 +7,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import type { FilesPlane, GitPath } from "@holdfast/core/checkpoint";
 import type { FileChange, PreviewSnapshot, RestorePlan, Untouched } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type PathState, absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
 import { type CaptureOptions, type WorktreeContext, isSystemFile } from "./capture.ts";
@@ -211,11 +211,10 @@ async function isKnown(
 }
 
 function unknownPath(path: string, snapshot: string): HoldfastError {
-  return new HoldfastError({
-    code: "USAGE",
-    message: `${quotePath(path)} is neither in the worktree nor in snapshot ${snapshot.slice(0, 12)}`,
-    hint: "Give paths as `holdfast diff --name-only` prints them.",
-  });
+  return usageError(
+    `${quotePath(path)} is neither in the worktree nor in snapshot ${snapshot.slice(0, 12)}`,
+    "Give paths as `holdfast diff --name-only` prints them.",
+  );
 }
 
 interface RestoreFacts {

@@ -222,8 +222,8 @@ const STORED: Shape<StoredIndexState> = object<StoredIndexState>({
       recorded: text,
       stored: nullable(
         tagged<StoredLink, "kind">("kind", {
-          link: object({ kind: oneOf({ link: true }), id: text }),
-          file: object({ kind: oneOf({ file: true }) }),
+          link: object({ id: text }),
+          file: object({}),
         }),
       ),
     }),

@@ -5,7 +5,7 @@ import { learnCopy } from "@holdfast/core/copy-files";
 import { type KnownSecret, copiedBlobs, ownSecrets } from "@holdfast/core/known-secrets";
 import { type FoundSecret, findSecrets, hasOutsideEffect, maskSecrets } from "@holdfast/core/mask";
 import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret } from "@holdfast/core/branch";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type BranchContext, type RepositoryContext, isAncestor, requireTip } from "./branch-refs.ts";
 import { createKeptOutCheck, readKeptOut } from "./capture.ts";
@@ -30,11 +30,10 @@ export async function pushBranch(
 ): Promise<PushResult> {
   const { expected } = params;
   if (expected !== null && !/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(expected)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${JSON.stringify(expected)} is not a commit id`,
-      hint: "Name the whole id of the last commit that was pushed, or null for none.",
-    });
+    throw usageError(
+      `${JSON.stringify(expected)} is not a commit id`,
+      "Name the whole id of the last commit that was pushed, or null for none.",
+    );
   }
   const remote = await findRemote(at, params.configured, "push");
   if (remote === null) return { kind: "refused", refusal: NO_REMOTE };
@@ -73,7 +72,7 @@ export async function undoPush(
   const valid = await at.git.result({ args: ["check-ref-format", ref] });
   const isCommit = (id: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(id);
   if (valid.code !== 0 || !isCommit(from) || (to !== null && !isCommit(to)))
-    throw new HoldfastError({ code: "USAGE", message: `${JSON.stringify(branch)} at ${from} is not a pushed branch` });
+    throw usageError(`${JSON.stringify(branch)} at ${from} is not a pushed branch`);
   const remote = await findRemote(at, configured, "push");
   if (remote === null) return NO_REMOTE;
   const lease = `--force-with-lease=${ref}:${from}`;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import { type Shape, object, oneOf, parseJsonAs, text } from "@holdfast/core/json";
 import type { Branch, CommitParams, RebaseResult } from "@holdfast/core/branch";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { writeDurable } from "@holdfast/platform/files";
 import {
   type BranchContext,
@@ -216,11 +216,7 @@ async function isMade(
 async function isMarked(at: BranchContext, file: GitPath, sides: readonly string[]): Promise<boolean> {
   const path = parsePath(file);
   if (path === undefined || !isSafePath(path)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${file} is not a path inside the worktree`,
-      hint: "Give the paths as placeConflict returned them.",
-    });
+    throw usageError(`${file} is not a path inside the worktree`, "Give the paths as placeConflict returned them.");
   }
   const text = await readNow(at.worktree.root, path);
   if (text === undefined || !hasConflictMarkers(text, [])) return false;

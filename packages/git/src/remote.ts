@@ -5,7 +5,7 @@ import { devNull } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Branch, PushRefusal, Remote } from "@holdfast/core/branch";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
 import { type RepositoryContext, listRefs, readBranchTip } from "./branch-refs.ts";
@@ -275,11 +275,10 @@ export function chooseRemote(params: {
   const { names, configured, preferred, role } = params;
   if (configured !== null) {
     if (names.includes(configured)) return configured;
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `remote ${configured} does not exist; ${names.length === 0 ? "there are no remotes" : `known remotes: ${names.join(", ")}`}`,
-      hint: `Add it with \`git remote add ${configured} <url>\`, or configure another one.`,
-    });
+    throw usageError(
+      `remote ${configured} does not exist; ${names.length === 0 ? "there are no remotes" : `known remotes: ${names.join(", ")}`}`,
+      `Add it with \`git remote add ${configured} <url>\`, or configure another one.`,
+    );
   }
   const order = role === "push" ? [preferred, "origin", "upstream"] : ["upstream", "origin", preferred];
   const known = order.find((name) => names.includes(name));

@@ -16,7 +16,7 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { HoldfastError, wrapSystemErrors } from "@holdfast/platform/error";
+import { HoldfastError, wrapSystemErrors, usageError } from "@holdfast/platform/error";
 import { isInside } from "@holdfast/platform/files";
 import { type Git, checkGitVersion, createGit, gitError } from "@holdfast/platform/git-command";
 import { createFileFacts, fileKey } from "./facts.ts";
@@ -149,10 +149,7 @@ interface RepositorySearch {
 /** Throws NOT_A_REPOSITORY without running git if neither this folder nor one above it has an entry `.git`. */
 async function searchFrom(path: string): Promise<RepositorySearch> {
   if (path.includes("\0")) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${JSON.stringify(path)} contains a NUL byte, which no path can`,
-    });
+    throw usageError(`${JSON.stringify(path)} contains a NUL byte, which no path can`);
   }
   const cwd = await realpath(path).then(folderOf, (error: unknown) => {
     throw new HoldfastError({

@@ -14,7 +14,7 @@ import {
   type Workspace,
   sideWorktreeKey,
 } from "@holdfast/core/workspace";
-import { HoldfastError, wrapMethodErrors } from "@holdfast/platform/error";
+import { wrapMethodErrors, usageError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { mergeCommits, snapshotIdentity } from "./commits.ts";
 import { findObject, syncFileSystem, treeOfCommit } from "./objects.ts";
@@ -306,7 +306,7 @@ async function listSideWorktrees(repository: Repository, run?: string): Promise<
 /** The owner in a side worktree's entry: `<run>/<key>`. */
 function ownerOf({ run, key }: { readonly run: string; readonly key: string }): string {
   if (RUN_ID.test(run) && KEY.test(key)) return `${run}/${key}`;
-  throw new HoldfastError({ code: "USAGE", message: `${run}/${key} does not name a side worktree of a run` });
+  throw usageError(`${run}/${key} does not name a side worktree of a run`);
 }
 
 const KEY = /^[a-z0-9-]+$/;

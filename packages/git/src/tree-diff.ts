@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { ChangedFile } from "@holdfast/core/branch";
 import type { GitPath } from "@holdfast/core/checkpoint";
 import type { Diff, DiffParams, FilePatch, PreviewSnapshot } from "@holdfast/core/workspace";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { parentOf } from "./capture-plan.ts";
 import { createFacts } from "./facts.ts";
@@ -193,11 +193,7 @@ export function parseScope(paths: readonly GitPath[]): PathScope {
         .replace(/\/+$/, "");
       if (path === "" || path === ".") return "";
       if (path !== undefined && isSafePath(path)) return path;
-      throw new HoldfastError({
-        code: "USAGE",
-        message: `${text} is not a path inside the worktree`,
-        hint: "Give paths relative to the root of the worktree.",
-      });
+      throw usageError(`${text} is not a path inside the worktree`, "Give paths relative to the root of the worktree.");
     }),
   );
 }

@@ -14,7 +14,7 @@ import type {
   SnapshotParams,
   Workspace,
 } from "@holdfast/core/workspace";
-import { HoldfastError, describeList, wrapMethodErrors } from "@holdfast/platform/error";
+import { HoldfastError, describeList, wrapMethodErrors, usageError } from "@holdfast/platform/error";
 import { type Git, createGit, gitError } from "@holdfast/platform/git-command";
 import { applyRestore } from "./apply-restore.ts";
 import { createBranch, findOperation, moveBranch, readBranchTip, readHead, retryWhileLocked } from "./branch-refs.ts";
@@ -291,7 +291,7 @@ function toArtifact({ path, from, to }: TreeChange): FilesPlane["artifacts"][num
 function epochSeconds(at: string): number {
   const time = Date.parse(at);
   if (!Number.isNaN(time)) return Math.floor(time / 1000);
-  throw new HoldfastError({ code: "USAGE", message: `${at} is not an ISO 8601 time` });
+  throw usageError(`${at} is not an ISO 8601 time`);
 }
 
 interface WholeCapture {

@@ -6,7 +6,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_ID } from "@holdfast/core/run";
 import type { CreateWorkspace } from "@holdfast/core/workspace";
-import { HoldfastError, errorCode } from "@holdfast/platform/error";
+import { HoldfastError, errorCode, usageError } from "@holdfast/platform/error";
 import { removeDurable } from "@holdfast/platform/files";
 import { createGit } from "@holdfast/platform/git-command";
 import { readBranchTip, readTip } from "./branch-refs.ts";
@@ -235,7 +235,7 @@ interface Target {
 
 /** Does not use git, because what an earlier attempt left may make git fail. */
 async function findTarget(repository: Repository, params: CreateWorkspace): Promise<Target> {
-  if (!RUN_ID.test(params.run)) throw new HoldfastError({ code: "USAGE", message: `${params.run} is not a run id` });
+  if (!RUN_ID.test(params.run)) throw usageError(`${params.run} is not a run id`);
   const known = (await readEntries(repository)).find((entry) => entry.run === params.run && entry.folder !== null);
   const path = resolve(params.path ?? known?.folder ?? join(worktreesFolder(repository), params.run));
   const current = /^ref: refs\/heads\/(.*)\n$/.exec(known?.head ?? "")?.[1];
@@ -343,11 +343,7 @@ async function saveUnfinished(repository: Repository, record: WorktreeRecord): P
 async function baseOf(repository: Repository, params: CreateWorkspace): Promise<string> {
   const commit = await resolveCommit(repository, params.base ?? "HEAD");
   if (commit !== null) return commit;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${params.base ?? "HEAD"} is not a commit`,
-    hint: "Name a branch, a tag or a commit id.",
-  });
+  throw usageError(`${params.base ?? "HEAD"} is not a commit`, "Name a branch, a tag or a commit id.");
 }
 
 /**
@@ -379,7 +375,7 @@ async function requireBranchName(repository: Repository, branch: string): Promis
   if (PLAIN_BRANCH.test(branch)) return;
   const valid = await repository.git.result({ args: ["check-ref-format", `refs/heads/${branch}`] });
   if (valid.code === 0 && !branch.startsWith("-")) return;
-  throw new HoldfastError({ code: "USAGE", message: `${branch} is not a branch name` });
+  throw usageError(`${branch} is not a branch name`);
 }
 
 /** Names that git accepts in every version: words between slashes. */
@@ -391,12 +387,7 @@ export async function requireFree(path: string, hint: string): Promise<void> {
     throw error;
   });
   if (names.length === 0) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${path} exists and is not empty`,
-    hint,
-    data: { path },
-  });
+  throw usageError(`${path} exists and is not empty`, hint, { path });
 }
 
 function requireUnused(branch: string, all: readonly WorktreeRecord[]): void {

@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { devNull } from "node:os";
-import { HoldfastError, workspaceMissing } from "./error.ts";
+import { HoldfastError, workspaceMissing, usageError } from "./error.ts";
 import {
   type ProcessExit,
   type ProcessResult,
@@ -90,10 +90,7 @@ interface GitLocation {
 function refuseNul(args: readonly string[]): void {
   const bad = args.find((arg) => arg.includes("\0"));
   if (bad === undefined) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(bad)} contains a NUL byte, which no name in git can`,
-  });
+  throw usageError(`${JSON.stringify(bad)} contains a NUL byte, which no name in git can`);
 }
 
 export function gitError(args: readonly string[], exit: ProcessExit): HoldfastError {

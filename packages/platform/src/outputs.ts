@@ -2,7 +2,7 @@
 
 import { lstatSync, realpathSync, unlinkSync } from "node:fs";
 import { isAbsolute, join, sep } from "node:path";
-import { HoldfastError, errorCode } from "./error.ts";
+import { HoldfastError, errorCode, usageError } from "./error.ts";
 import { makeDurableDirectory, readRegularFile, removeStaleTemporaryFiles, writeDurable } from "./files.ts";
 
 /** Agents work in the same worktree, so any path may be a link, a directory or a pipe at any time. */
@@ -63,11 +63,10 @@ function splitPath(path: string): readonly string[] {
   const segments = path.split("/");
   const isPlain = segments.every((name) => name !== "" && name !== "." && name !== ".." && !name.includes("\0"));
   if (isPlain && !isAbsolute(path) && segments[0]?.toLowerCase() !== ".git") return segments;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(path)} is not a valid path for an output file`,
-    hint: "Give a path below the worktree, without dots, and not in .git.",
-  });
+  throw usageError(
+    `${JSON.stringify(path)} is not a valid path for an output file`,
+    "Give a path below the worktree, without dots, and not in .git.",
+  );
 }
 
 type Directory = { readonly kind: "absent" | "outside" } | { readonly kind: "inside"; readonly path: string };
