@@ -6,7 +6,7 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { findIndexLock, findOperation } from "./branch-refs.ts";
 import { parentOf } from "./capture-plan.ts";
 import { DEFAULT_CAPTURE, type WorktreeContext, captureTree } from "./capture.ts";
-import { findAmbiguousFolders, listEntries } from "./fold-changes.ts";
+import { findAmbiguousFolders } from "./fold-changes.ts";
 import { type Respelling, type WantedSpelling, foldName, respellPaths } from "./folded-names.ts";
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, isSafePath, parsePath, quotePath } from "./paths.ts";
@@ -14,7 +14,7 @@ import { type ResolvedChange, fileSignatures, placeFiles, stageChanges } from ".
 import { createRestoreInspector, findObstacles, isModeOnly } from "./plan-restore.ts";
 import { openScratch } from "./private-index.ts";
 import { respellIndex } from "./replace-index.ts";
-import { type TreeChange, diffTrees, inScope, parseScope } from "./tree-diff.ts";
+import { type TreeChange, diffTrees, inScope, listEntries, parseScope } from "./tree-diff.ts";
 
 /**
  * Order: check everything, stage all new content, sync it, check again, rename into place, sync that, verify. Until the

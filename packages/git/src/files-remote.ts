@@ -27,7 +27,7 @@ import {
   parseEntryObject,
   parseRecord,
 } from "./files-chain.ts";
-import { findMissingObjects, syncRepository, writeLooseObject } from "./objects.ts";
+import { findMissingObjects, linesOf, readReached, syncRepository, writeLooseObject } from "./objects.ts";
 import { pinFetched } from "./pins.ts";
 import { openScratch } from "./private-index.ts";
 import { isRefused } from "./push.ts";
@@ -270,8 +270,8 @@ async function readObjects(
   git: Repository["objects"],
   names: readonly string[],
 ): Promise<ReadonlyMap<string, { readonly type: string; readonly bytes: Buffer }>> {
-  const input = Buffer.from(names.map((name) => `${name}\n`).join(""));
-  const done = await git.result({ args: ["cat-file", "--batch=%(objecttype) %(objectsize)"], input });
+  const args = ["cat-file", "--batch=%(objecttype) %(objectsize)"];
+  const done = await git.result({ args, input: linesOf(names) });
   if (done.code !== 0) throw gitError(["cat-file"], done);
   const found = new Map<string, { readonly type: string; readonly bytes: Buffer }>();
   let rest = done.stdout;
@@ -291,37 +291,27 @@ async function inspect(place: Place, tip: string, published: readonly string[]):
   const known = ownSecrets();
   const copies = copiedBlobs();
   const found: FoundInFiles[] = [];
-  const args = ["rev-list", "--objects", "--stdin"];
-  const revisions = Buffer.from([tip, ...published.map((id) => `^${id}`)].map((id) => `${id}\n`).join(""));
-  const listed = (await repository.objects.output({ args, input: revisions })).toString("utf8").split("\n");
-  const names = new Map(
-    listed.flatMap((line) => (line === "" ? [] : [[line.split(" ", 1)[0] ?? "", line.slice(line.indexOf(" ") + 1)]])),
-  );
-  const input = Buffer.from([...names.keys()].map((id) => `${id}\n`).join(""));
-  const read = await repository.objects.result({ args: ["cat-file", "--batch"], input, maxOutputBytes: MAX_SEARCHED });
-  let searched = 0;
-  for (let rest = read.stdout; rest.length > 0 && found.length < MOST; searched += 1) {
-    const start = rest.indexOf(0x0a) + 1;
-    const [, id = "", type, size] = /^([0-9a-f]+) (\w+) (\d+)\n$/.exec(rest.toString("latin1", 0, start)) ?? [];
-    const end = start + Number(size);
-    if (size === undefined || end >= rest.length) break;
-    const path = type === "blob" ? (names.get(id) ?? id).replace(/^files\//, "") : `${type ?? ""} ${id.slice(0, 12)}`;
+  const revisions = [tip, ...published.map((id) => `^${id}`)];
+  const { objects, missing } = await readReached(repository, { revisions, maxBytes: MAX_SEARCHED });
+  for (const { id, type, bytes, where } of objects) {
+    if (found.length >= MOST) break;
+    const path = where.replace(/^files\//, "");
     const copied = copies.get(id);
     if (copied !== undefined) found.push({ path, line: 1, kind: `content of ${copied}` });
-    const lines = type === "tree" ? [] : rest.toString("utf8", start, end).split("\n");
+    const lines = type === "tree" ? [] : bytes.toString("utf8").split("\n");
     for (const [index, line] of lines.entries())
       for (const secret of findSecrets(line, known))
         if (isRefused(line, secret)) found.push({ path, line: index + 1, kind: secret.kind });
-    rest = rest.subarray(end + 1);
     // Another run of this process has its heartbeat to send.
     await nextTurn();
   }
   // Nothing leaves this machine unsearched, whatever kept git from showing all of it.
-  if (searched < names.size && found.length < MOST)
+  if (missing !== null && found.length < MOST)
     found.push({
       path: "(files)",
       line: 0,
-      kind: read.kind === "overflowed" ? "not searched: more than 64 MB are new" : "not searched: git did not show all",
+      kind:
+        missing === "too many bytes" ? "not searched: more than 64 MB are new" : "not searched: git did not show all",
     });
   return found.slice(0, MOST);
 }
@@ -409,7 +399,7 @@ async function readChain(
   );
   const trees = await git.output({
     args: ["cat-file", "--batch-check=%(objectname)"],
-    input: Buffer.from(ids.map((id) => `${id}:files\n`).join("")),
+    input: linesOf(ids.map((id) => `${id}:files`)),
   });
   const files = trees.toString("latin1").split("\n");
   const found: { entry: ChainEntry; bytes: Buffer | null }[] = [];

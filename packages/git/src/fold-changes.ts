@@ -4,19 +4,13 @@ import type { GitPath } from "@holdfast/core/checkpoint";
 import { HoldfastError } from "@holdfast/platform/error";
 import { parentOf } from "./capture-plan.ts";
 import { type Respelling, foldName } from "./folded-names.ts";
-import { type RawPath, quotePath, splitRecords } from "./paths.ts";
-import type { Repository } from "./repository.ts";
-import type { TreeChange, TreeEntry } from "./tree-diff.ts";
+import { type RawPath, quotePath } from "./paths.ts";
+import { type NamedEntry, type TreeChange, isSameEntry } from "./tree-diff.ts";
 
 export interface FoldedChanges {
   /** At most one change for each file on disk. */
   readonly changes: readonly TreeChange[];
   readonly respellings: readonly Respelling[];
-}
-
-/** A file of the tree that is to be on disk. */
-export interface NamedEntry extends TreeEntry {
-  readonly path: RawPath;
 }
 
 /**
@@ -99,10 +93,6 @@ function fileAbove(path: RawPath, names: TargetNames): NamedEntry | undefined {
   return undefined;
 }
 
-function isSameEntry(a: TreeEntry | null, b: TreeEntry | null): boolean {
-  return a?.id === b?.id && a?.mode === b?.mode;
-}
-
 function collision(one: RawPath, other: RawPath): HoldfastError {
   const names: readonly GitPath[] = [one, other].sort().map(quotePath);
   return new HoldfastError({
@@ -110,17 +100,6 @@ function collision(one: RawPath, other: RawPath): HoldfastError {
     message: `${names.join(" and ")} are one name on this file system, and the snapshot has different files there`,
     hint: "Restore it on a file system that distinguishes them, or restore other paths only; nothing was changed.",
     data: { names },
-  });
-}
-
-/** All files of a tree, submodules included. */
-export async function listEntries({ objects }: Repository, tree: string): Promise<readonly NamedEntry[]> {
-  const output = await objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", tree] });
-  return splitRecords(output).map((record) => {
-    // Format: "100644 blob <id>\t<path>".
-    const tab = record.indexOf("\t");
-    const [mode = "", , id = ""] = record.slice(0, tab).split(" ");
-    return { path: record.slice(tab + 1), mode, id };
   });
 }
 

@@ -16,11 +16,8 @@ export async function findMissingObjects(repository: Repository, ids: readonly s
   // A recent object is usually a loose file. Checking that file saves a process.
   const unsure = ids.length > LOOK_UP_TO ? ids : ids.filter((id) => !isLooseAndFilled(repository, id));
   if (unsure.length === 0) return [];
-  const input = Buffer.from(unsure.map((id) => `${id}\n`).join(""));
-  const result = await repository.objects.result({
-    args: ["cat-file", "--batch-check=%(objectname) %(objecttype)"],
-    input,
-  });
+  const args = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
+  const result = await repository.objects.result({ args, input: linesOf(unsure) });
   const present = new Set(
     result.stdout
       .toString("latin1")
@@ -62,6 +59,55 @@ export async function areComplete(repository: Repository, ids: readonly string[]
   return canReadAll(repository, loose);
 }
 
+interface StoredObject {
+  readonly id: string;
+  readonly type: string;
+  readonly bytes: Buffer;
+}
+
+/** The objects in the output of `cat-file --batch`, up to the first one that is absent or cut off. */
+export function* batchObjects(output: Buffer): Generator<StoredObject> {
+  for (let rest = output; rest.length > 0;) {
+    const start = rest.indexOf(0x0a) + 1;
+    const [, id = "", type = "", size] = /^([0-9a-f]+) (\w+) (\d+)\n$/.exec(rest.toString("latin1", 0, start)) ?? [];
+    const end = start + Number(size);
+    if (size === undefined || end >= rest.length) return;
+    yield { id, type, bytes: rest.subarray(start, end) };
+    rest = rest.subarray(end + 1);
+  }
+}
+
+/** An object that revisions reach. `where`: the path of a file, or the kind and id of another object. */
+interface ReachedObject extends StoredObject {
+  readonly where: string;
+}
+
+/**
+ * The objects that these revisions reach, as far as `maxBytes` suffice. `missing`: why there are fewer than git listed; null: these are all.
+ */
+export async function readReached(
+  { objects: git }: Repository,
+  { revisions, maxBytes }: { readonly revisions: readonly string[]; readonly maxBytes: number },
+): Promise<{ readonly objects: readonly ReachedObject[]; readonly missing: "too many bytes" | "not shown" | null }> {
+  const input = linesOf(revisions);
+  const listed = (await git.output({ args: ["rev-list", "--objects", "--stdin"], input })).toString("utf8").split("\n");
+  const lines = listed.filter((line) => line !== "");
+  const names = new Map(lines.map((line) => [line.split(" ", 1)[0] ?? "", line.slice(line.indexOf(" ") + 1)]));
+  const args = ["cat-file", "--batch"];
+  const read = await git.result({ args, input: linesOf([...names.keys()]), maxOutputBytes: maxBytes });
+  const objects = Array.from(batchObjects(read.stdout), ({ id, type, bytes }) => {
+    const where = type === "blob" ? (names.get(id) ?? id) : `${type} ${id.slice(0, 12)}`;
+    return { id, type, bytes, where };
+  });
+  if (read.kind === "overflowed") return { objects, missing: "too many bytes" };
+  return { objects, missing: objects.length < names.size ? "not shown" : null };
+}
+
+/** Lines for the standard input of git. */
+export function linesOf(lines: Iterable<string>): Buffer {
+  return Buffer.from(Array.from(lines, (line) => `${line}\n`).join(""));
+}
+
 /** Returns the commits that none of these refs reaches, such as `--branches`. */
 export async function findUnreached(
   repository: Repository,
@@ -69,9 +115,8 @@ export async function findUnreached(
 ): Promise<ReadonlySet<string>> {
   const asked = params.commits.filter((commit) => ID.test(commit));
   if (asked.length === 0) return new Set();
-  const input = Buffer.from(asked.map((commit) => `${commit}\n`).join(""));
   const args = ["rev-list", "--ignore-missing", "--stdin", "--not", ...params.refs];
-  const walk = await repository.git.output({ args, input });
+  const walk = await repository.git.output({ args, input: linesOf(asked) });
   const unreached = new Set(walk.toString("latin1").split("\n"));
   return new Set(asked.filter((commit) => unreached.has(commit)));
 }
@@ -103,7 +148,7 @@ async function listLoose(repository: Repository, ids: readonly string[]): Promis
 export async function canReadAll(repository: Repository, ids: readonly string[]): Promise<boolean> {
   if (ids.length === 0) return true;
   const reading = repository.objects.start({ args: ["cat-file", "--batch=%(objecttype)"] });
-  reading.stdin.end(ids.map((id) => `${id}\n`).join(""));
+  reading.stdin.end(linesOf(ids));
   reading.stdout.resume();
   const exit = await reading.exit;
   if (exit.kind !== "exited") throw gitError(["cat-file"], exit);

@@ -19,6 +19,7 @@ import {
   findObject,
   findUnreached,
   isDamaged,
+  linesOf,
   missingCommit,
   peelLoose,
   syncCommit,
@@ -200,7 +201,7 @@ export async function findUnpinned(repository: Repository, commits: readonly str
  */
 export async function pinnedBytes(repository: Repository, run?: string): Promise<number> {
   const heads = new Set((await listPins(repository, run)).flatMap(({ head }) => head ?? []));
-  const input = Buffer.from([...heads].map((head) => `^${head}^{tree}\n`).join(""));
+  const input = linesOf([...heads].map((head) => `^${head}^{tree}`));
   const all = ["--ignore-missing", `--glob=${namespaceOf(run)}`, "--not", "--branches", "--tags", "--remotes"];
   const args = ["rev-list", "--objects", "--disk-usage", "--stdin", ...all];
   return Number((await repository.git.find({ args, input })) ?? 0);

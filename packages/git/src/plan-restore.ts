@@ -11,14 +11,22 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type PathState, absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
 import { type CaptureOptions, type WorktreeContext, isSystemFile } from "./capture.ts";
-import { type FoldedChanges, foldChanges, listEntries } from "./fold-changes.ts";
+import { type FoldedChanges, foldChanges } from "./fold-changes.ts";
 import { type Respelling, createNameKey, foldName } from "./folded-names.ts";
 import { areComplete, hasTree, hasSnapshot } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, quotePath, splitRecords } from "./paths.ts";
 import { LINK_MODE, isRegular, openScratch } from "./private-index.ts";
 import { type ObjectFormat, type Repository, privateGit, worktreeGit } from "./repository.ts";
 import { readCaptureOptions } from "./snapshot-object.ts";
-import { type TreeChange, type TreeEntry, buildTree, diffTrees, inScope, parseScope } from "./tree-diff.ts";
+import {
+  type TreeChange,
+  type TreeEntry,
+  buildTree,
+  diffTrees,
+  inScope,
+  listEntries,
+  parseScope,
+} from "./tree-diff.ts";
 
 interface RestoreRequest {
   readonly from: PreviewSnapshot;
@@ -420,10 +428,9 @@ async function findIgnoredBy(params: {
   const folders = new Set<RawPath>();
   for (const path of paths)
     for (let at = parentOf(path); at !== "" && !folders.has(at); at = parentOf(at)) folders.add(at);
-  const list = await repository.objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", tree] });
-  const rules = splitRecords(list)
-    .map((record) => ({ id: record.split(/[ \t]/)[2] ?? "", path: record.slice(record.indexOf("\t") + 1) }))
-    .filter(({ path }) => path === ".gitignore" || (path.endsWith("/.gitignore") && folders.has(parentOf(path))));
+  const rules = (await listEntries(repository, tree)).filter(
+    ({ path }) => path === ".gitignore" || (path.endsWith("/.gitignore") && folders.has(parentOf(path))),
+  );
   for (const { id, path } of rules) {
     await mkdir(absolutePath(layout, parentOf(path)), { recursive: true });
     await writeFile(absolutePath(layout, path), await repository.objects.output({ args: ["cat-file", "blob", id] }));

@@ -9,6 +9,7 @@ import { usageError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type BranchContext, type RepositoryContext, isAncestor, requireTip } from "./branch-refs.ts";
 import { createKeptOutCheck, readKeptOut } from "./capture.ts";
+import { batchObjects, linesOf } from "./objects.ts";
 import { type RawPath, parsePath, pathBytes } from "./paths.ts";
 import {
   NO_REMOTE,
@@ -106,7 +107,7 @@ export async function inspectPush(
   const tip = await requireTip(at);
   // Remote-tracking refs in this repository are not reliable, because an agent can write them.
   const published = await listRemoteTips(at, params.configured);
-  const excluded = Buffer.from(published.map((commit) => `^${commit}\n`).join(""));
+  const excluded = linesOf(published.map((commit) => `^${commit}`));
   await learnKeptOut(at);
   const reader = createReader({
     tip,
@@ -119,7 +120,12 @@ export async function inspectPush(
   const ids = list.bytes.subarray(0, list.bytes.lastIndexOf(0x0a) + 1);
   const count = ids.length / (tip.length + 1);
   const objects = await readSome(at, [...TRUE_HISTORY, "cat-file", "--batch"], ids);
-  const read = readObjects(objects.bytes, (id, bytes) => reader.commit(id, bytes));
+  let read = 0;
+  for (const { id, type, bytes } of batchObjects(objects.bytes)) {
+    if (type !== "commit") break;
+    reader.commit(id, bytes);
+    read += 1;
+  }
   if (list.isCut || read < count) reader.skippedRest("commits");
   const isCut = await readPatches(at, ids, reader);
   if (isCut || reader.patched() < count) reader.skippedRest("changes");
@@ -184,23 +190,6 @@ async function readSome(
   const isCut = done.kind === "overflowed";
   if (!isCut && done.code !== 0) throw gitError(args, done);
   return { bytes: done.stdout, isCut };
-}
-
-/**
- * Reads the output of `cat-file --batch` up to the first object that is not a complete commit. Returns the number of
- * commits.
- */
-function readObjects(output: Buffer, read: (id: string, bytes: Buffer) => void): number {
-  let count = 0;
-  for (let rest = output; rest.length > 0; count += 1) {
-    const start = rest.indexOf(0x0a) + 1;
-    const [, id = "", size] = /^([0-9a-f]+) commit (\d+)\n$/.exec(rest.toString("latin1", 0, start)) ?? [];
-    const end = start + Number(size);
-    if (size === undefined || end >= rest.length) break;
-    read(id, rest.subarray(start, end));
-    rest = rest.subarray(end + 1);
-  }
-  return count;
 }
 
 /** Returns true if the patches are longer than MAX_BYTES; then the rest is not read. */

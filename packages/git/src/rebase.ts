@@ -26,7 +26,7 @@ import {
   snapshotIdentity,
   writeCommit,
 } from "./commits.ts";
-import { findAmbiguousFolders, foldChanges, listEntries } from "./fold-changes.ts";
+import { findAmbiguousFolders, foldChanges } from "./fold-changes.ts";
 import { respellPaths } from "./folded-names.ts";
 import { syncFileSystem } from "./objects.ts";
 import { type RawPath, isSafePath, joinRecords, parsePath, pathBytes, quotePath } from "./paths.ts";
@@ -34,7 +34,7 @@ import { type Placement, fileSignatures, placeFiles } from "./place-files.ts";
 import { createRestoreInspector, findObstacles } from "./plan-restore.ts";
 import { LINK_MODE, openScratch } from "./private-index.ts";
 import { disableFilters, worktreeGit } from "./repository.ts";
-import { type TreeChange, type TreeEntry, diffTrees } from "./tree-diff.ts";
+import { type TreeChange, diffTrees, isSameEntry, listEntries } from "./tree-diff.ts";
 
 /**
  * Order: write the new commits, record them, then move files, branch and index. The record remains afterwards. Without
@@ -232,15 +232,11 @@ async function readNow(root: string, path: RawPath): Promise<string | undefined>
 }
 
 async function readThen(at: BranchContext, commit: string, path: RawPath): Promise<string> {
+  const { repository } = at.worktree;
   // Uses the id from the tree's listing, because an argument cannot contain every byte of a name.
-  const listed = await at.worktree.repository.objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", commit] });
-  const record = listed
-    .toString("latin1")
-    .split("\0")
-    .find((line) => line.slice(line.indexOf("\t") + 1) === path);
-  const id = record === undefined ? undefined : /^\d+ blob ([0-9a-f]+)\t/.exec(record)?.[1];
-  if (id === undefined) return "";
-  return (await at.worktree.repository.objects.output({ args: ["cat-file", "blob", id] })).toString("latin1");
+  const entry = (await listEntries(repository, commit)).find((one) => one.path === path);
+  if (entry === undefined || entry.mode === LINK_MODE) return "";
+  return (await repository.objects.output({ args: ["cat-file", "blob", entry.id] })).toString("latin1");
 }
 
 /**
@@ -361,13 +357,9 @@ export function planMove(params: {
   for (const { path, from, to } of params.local) {
     const change = wanted.get(path);
     if (change === undefined && from === null) continue;
-    if (change !== undefined && isSame(change.to, to)) done.add(path);
+    if (change !== undefined && isSameEntry(change.to, to)) done.add(path);
     else paths.push(path);
   }
   if (paths.length > 0) return { kind: "local_changes", paths };
   return { kind: "move", changes: params.wanted.filter(({ path }) => !done.has(path)) };
-}
-
-function isSame(a: TreeEntry | null, b: TreeEntry | null): boolean {
-  return a?.id === b?.id && a?.mode === b?.mode;
 }

@@ -3,7 +3,7 @@
 import type { ObjectText, PackedObjects } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { listRefs } from "./branch-refs.ts";
-import { findMissingObjects, findUnreached, syncRepository } from "./objects.ts";
+import { findMissingObjects, findUnreached, linesOf, readReached, syncRepository } from "./objects.ts";
 import { createRef } from "./pins.ts";
 import type { Repository } from "./repository.ts";
 
@@ -25,7 +25,7 @@ export async function packRun(
 ): Promise<PackedObjects> {
   const { run, maxBytes } = params;
   const { refs, prerequisites } = await planPack(repository, run);
-  const input = revisions(refs, prerequisites);
+  const input = linesOf(revisions(refs, prerequisites));
   const args = ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "--quiet"];
   const pack = await repository.objects.output({ args, input, maxOutputBytes: maxBytes });
   return { format: formatOf(repository), refs, prerequisites, pack };
@@ -37,14 +37,10 @@ async function planPack(repository: Repository, run: string): Promise<Pick<Packe
   const commits = [...new Set(refs.filter(({ ref }) => COMMIT_REF.test(ref)).map(({ id }) => id))];
   if (commits.length === 0) return { refs, prerequisites: [] };
   const unpublished = await findUnreached(repository, { commits, refs: ["--remotes"] });
-  const boundary = await linesOf(
-    repository.git.output({
-      args: ["rev-list", "--boundary", "--stdin", "--not", "--remotes"],
-      input: Buffer.from([...unpublished].map((id) => `${id}\n`).join("")),
-    }),
-  );
-  const edges =
-    unpublished.size === 0 ? [] : boundary.filter((line) => line.startsWith("-")).map((line) => line.slice(1));
+  const args = ["rev-list", "--boundary", "--stdin", "--not", "--remotes"];
+  const walk = await repository.git.output({ args, input: linesOf(unpublished) });
+  const boundary = unpublished.size === 0 ? [] : walk.toString("utf8").matchAll(/^-(.*)$/gm);
+  const edges = Array.from(boundary, ([, id = ""]) => id);
   return { refs, prerequisites: [...new Set([...commits.filter((id) => !unpublished.has(id)), ...edges])] };
 }
 
@@ -54,28 +50,12 @@ export async function readPackedTexts(
   params: { readonly packed: Pick<PackedObjects, "refs" | "prerequisites">; readonly maxBytes: number },
 ): Promise<{ readonly texts: readonly ObjectText[]; readonly isCut: boolean }> {
   const { refs, prerequisites } = params.packed;
-  const listed = await linesOf(
-    repository.objects.output({ args: ["rev-list", "--objects", "--stdin"], input: revisions(refs, prerequisites) }),
+  const asked = { revisions: revisions(refs, prerequisites), maxBytes: params.maxBytes };
+  const { objects, missing } = await readReached(repository, asked);
+  const texts = objects.flatMap(({ type, where, bytes }) =>
+    type === "tree" ? [] : [{ where, text: bytes.toString("utf8") }],
   );
-  const names = new Map(listed.map((line) => [line.split(" ", 1)[0] ?? "", line.slice(line.indexOf(" ") + 1)]));
-  const input = Buffer.from([...names.keys()].map((id) => `${id}\n`).join(""));
-  const read = await repository.objects.result({
-    args: ["cat-file", "--batch"],
-    input,
-    maxOutputBytes: params.maxBytes,
-  });
-  const texts: ObjectText[] = [];
-  let rest = read.stdout;
-  while (rest.length > 0) {
-    const start = rest.indexOf(0x0a) + 1;
-    const [, id = "", type, size] = /^([0-9a-f]+) (\w+) (\d+)\n$/.exec(rest.toString("latin1", 0, start)) ?? [];
-    const end = start + Number(size);
-    if (size === undefined || end >= rest.length) break;
-    const where = type === "blob" ? (names.get(id) ?? id) : `${type ?? ""} ${id.slice(0, 12)}`;
-    if (type !== "tree") texts.push({ where, text: rest.toString("utf8", start, end) });
-    rest = rest.subarray(end + 1);
-  }
-  return { texts, isCut: rest.length > 0 || read.kind === "overflowed" };
+  return { texts, isCut: missing !== null };
 }
 
 /**
@@ -105,7 +85,7 @@ export async function unpackRun(
   const args = ["index-pack", "--stdin", "--strict", "--fix-thin", `--max-input-size=${packed.pack.length}`];
   const indexed = await repository.objects.result({ args, input: packed.pack });
   if (indexed.code !== 0) throw damaged(`git refuses the objects: ${indexed.stderr.trim().split("\n").at(-1) ?? ""}`);
-  const input = revisions(refs, prerequisites);
+  const input = linesOf(revisions(refs, prerequisites));
   const whole = await repository.objects.result({ args: ["rev-list", "--objects", "--quiet", "--stdin"], input });
   if (whole.code !== 0) throw damaged("objects that the run needs are not in it");
   await syncRepository(repository);
@@ -121,19 +101,12 @@ export async function pinRun(
   await syncRepository(repository);
 }
 
-function revisions(refs: PackedObjects["refs"], prerequisites: readonly string[]): Buffer {
-  return Buffer.from([...refs.map(({ id }) => `${id}\n`), ...prerequisites.map((id) => `^${id}\n`)].join(""));
+function revisions(refs: PackedObjects["refs"], prerequisites: readonly string[]): readonly string[] {
+  return [...refs.map(({ id }) => id), ...prerequisites.map((id) => `^${id}`)];
 }
 
 function formatOf({ zero }: Repository): PackedObjects["format"] {
   return zero.length === 40 ? "sha1" : "sha256";
-}
-
-async function linesOf(output: Promise<Buffer>): Promise<readonly string[]> {
-  return (await output)
-    .toString("utf8")
-    .split("\n")
-    .filter((line) => line !== "");
 }
 
 function damaged(why: string): HoldfastError {

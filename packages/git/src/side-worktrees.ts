@@ -16,9 +16,10 @@ import {
 } from "@holdfast/core/workspace";
 import { wrapMethodErrors, usageError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
+import { absolutePath } from "./capture-plan.ts";
 import { mergeCommits, snapshotIdentity } from "./commits.ts";
 import { findObject, syncFileSystem, treeOfCommit } from "./objects.ts";
-import { isSafePath, parsePath, pathBytes, splitRecords } from "./paths.ts";
+import { isSafePath, parsePath, pathBytes } from "./paths.ts";
 import { listSideWorktreePins, pinSideWorktree } from "./pins.ts";
 import { LINK_MODE } from "./private-index.ts";
 import { deleteWorktree } from "./remove-worktree.ts";
@@ -26,6 +27,7 @@ import { replaceIndex } from "./replace-index.ts";
 import { type Checkout, type Repository, worktreesFolder } from "./repository.ts";
 import { captureLine, readCaptureOptions, writeSnapshotObject } from "./snapshot-object.ts";
 import { clearWorktreePath, removeEntryLocks, withStaleFileCleanup } from "./stale-files.ts";
+import { listEntries } from "./tree-diff.ts";
 import { openGitWorkspace, openWorktreeContext } from "./workspace.ts";
 import { UNFINISHED_FILE, parseSideWorktreeOwner, readEntries, repairGitLink } from "./worktree-entry.ts";
 import {
@@ -152,11 +154,9 @@ async function fill(repository: Repository, record: WorktreeRecord, target: Targ
  * removed.
  */
 async function makeLinkFolders(repository: Repository, root: string, tree: string): Promise<void> {
-  const args = ["ls-tree", "-r", "-z", "--full-tree", tree];
-  for (const line of splitRecords(await repository.objects.output({ args }))) {
-    const path = line.slice(line.indexOf("\t") + 1);
-    if (!line.startsWith(LINK_MODE) || !isSafePath(path)) continue;
-    await mkdir(Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)]), { recursive: true });
+  for (const { mode, path } of await listEntries(repository, tree)) {
+    if (mode !== LINK_MODE || !isSafePath(path)) continue;
+    await mkdir(absolutePath(root, path), { recursive: true });
   }
 }
 

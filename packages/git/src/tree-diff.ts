@@ -124,6 +124,26 @@ export interface TreeChange {
   readonly to: TreeEntry | null;
 }
 
+export function isSameEntry(a: TreeEntry | null, b: TreeEntry | null): boolean {
+  return a?.id === b?.id && a?.mode === b?.mode;
+}
+
+/** A file of a tree. */
+export interface NamedEntry extends TreeEntry {
+  readonly path: RawPath;
+}
+
+/** All files of a tree, submodules included. */
+export async function listEntries({ objects }: Repository, tree: string): Promise<readonly NamedEntry[]> {
+  const output = await objects.output({ args: ["ls-tree", "-r", "-z", "--full-tree", tree] });
+  return splitRecords(output).map((record) => {
+    // Format: "100644 blob <id>\t<path>".
+    const tab = record.indexOf("\t");
+    const [mode = "", , id = ""] = record.slice(0, tab).split(" ");
+    return { path: record.slice(tab + 1), mode, id };
+  });
+}
+
 /**
  * Every path in which two trees differ, in git's order. It reads trees only, so attributes and drivers have no effect.
  */
@@ -238,10 +258,10 @@ export async function applyPatches(
   const { from, to, patches } = params;
   await using scratch = await openScratch(repository.home);
   const git = privateGit(repository, scratch.folder, join(scratch.folder, "patch-index"));
-  await git.output({ args: ["-c", "core.splitIndex=false", "read-tree", from] });
+  await git.output({ args: [...WHOLE_INDEX, "read-tree", from] });
   const input = Buffer.from(patches.map(formatPatch).join(""), "latin1");
   await git.output({ args: ["apply", "--cached", "--whitespace=nowarn", "--binary", "-p1", "-"], input });
-  const tree = await git.line({ args: ["-c", "core.splitIndex=false", "write-tree"] });
+  const tree = await git.line({ args: [...WHOLE_INDEX, "write-tree"] });
   const capture = await readCaptureOptions(repository, to.snapshot);
   const object = { tree, head: to.head, index: to.index, capture };
   const snapshot = await writeSnapshotObject(repository, object, { message: "hunks\n\n", epochSeconds: 0 });

@@ -14,7 +14,7 @@ import type {
   SnapshotParams,
   Workspace,
 } from "@holdfast/core/workspace";
-import { HoldfastError, describeList, wrapMethodErrors, usageError } from "@holdfast/platform/error";
+import { HoldfastError, describeList, wrapMethodErrors } from "@holdfast/platform/error";
 import { type Git, createGit, gitError } from "@holdfast/platform/git-command";
 import { applyRestore } from "./apply-restore.ts";
 import { createBranch, findOperation, moveBranch, readBranchTip, readHead, retryWhileLocked } from "./branch-refs.ts";
@@ -27,6 +27,7 @@ import {
   findNotIgnored,
   keepOut,
 } from "./capture.ts";
+import { parseEpochSeconds } from "./commits.ts";
 import { checkObjects, objectsNamedInError, withObjectRepair } from "./damaged-objects.ts";
 import { createFacts, fileKey } from "./facts.ts";
 import { foldsNames, probeWorktreeNames } from "./folded-names.ts";
@@ -255,7 +256,7 @@ async function makeSnapshot(
   params: Pick<SnapshotParams, "message" | "at" | "base">,
   options: CaptureOptions,
 ): Promise<{ readonly preview: PreviewSnapshot; readonly isUnchanged: boolean }> {
-  const text = { message: params.message, epochSeconds: epochSeconds(params.at) };
+  const text = { message: params.message, epochSeconds: parseEpochSeconds(params.at) };
   const reading = readHead(worktree);
   const [{ head, branch }, operation, { captured, index, changes, snapshot, isUnchanged }] = await Promise.all([
     reading,
@@ -286,12 +287,6 @@ const MAX_ARTIFACTS = 1000;
 function toArtifact({ path, from, to }: TreeChange): FilesPlane["artifacts"][number] {
   const status = from === null ? "created" : to === null ? "deleted" : "modified";
   return { path: quotePath(path), digest: to?.id ?? null, status };
-}
-
-function epochSeconds(at: string): number {
-  const time = Date.parse(at);
-  if (!Number.isNaN(time)) return Math.floor(time / 1000);
-  throw usageError(`${at} is not an ISO 8601 time`);
 }
 
 interface WholeCapture {
