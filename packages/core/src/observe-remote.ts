@@ -22,52 +22,53 @@ export interface Place {
   readonly root: string | null;
 }
 
-/** Observes the run's own branch and its base branch on the remote. */
-export async function observeRemote(params: {
+/** A run, and what is compared with the remote and the forge. */
+interface ObservedRun {
   readonly adapters: Adapters;
   readonly run: RunSummary;
   readonly effects: readonly Effect[];
   readonly relied: ReliedOn;
   readonly place: Place;
+}
+
+interface KnownToRun {
   /** The pull request was merged. Then a missing remote branch is expected. */
   readonly merged: boolean;
   /** Commits that the stage has already seen. The stage asks about them itself, and the user is asked only once. */
   readonly seen: ReadonlySet<string>;
-}): Promise<readonly Finding[]> {
-  const { relied, place } = params;
+}
+
+/** Observes the run's own branch and its base branch on the remote. */
+export async function observeRemote(observed: ObservedRun, known: KnownToRun): Promise<readonly Finding[]> {
+  const { adapters, relied, place } = observed;
   if (place.branch === null) return [];
-  const branch = await openAskingBranch(params.adapters, place);
+  const branch = await openAskingBranch(adapters, place);
   if (branch === null) return [remoteUnreachable("there is no worktree to ask from")];
   if ((await branch.remote()) === null)
-    return relied.base === null ? [] : await observeLocalBase(params.adapters.workspaces, branch, relied.base);
+    return relied.base === null ? [] : await observeLocalBase(adapters.workspaces, branch, relied.base);
   const own = place.branch.replace(/^refs\/heads\//, "");
-  const findings = place.head === null ? [] : await observeOwn({ ...params, branch, own, head: place.head });
+  const findings = place.head === null ? [] : await observeOwn(observed, { ...known, branch, own, head: place.head });
   const base = relied.base === null ? [] : await observeBase(branch, relied.base);
   return [...findings, ...base].filter(
     (one, at, all) => one.kind !== "remote_unreachable" || all.findIndex(({ kind }) => kind === one.kind) === at,
   );
 }
 
-async function observeOwn(params: {
-  readonly run: RunSummary;
-  readonly effects: readonly Effect[];
-  readonly branch: Asking;
-  readonly own: string;
-  readonly head: string;
-  readonly relied: ReliedOn;
-  readonly merged: boolean;
-  readonly seen: ReadonlySet<string>;
-}): Promise<readonly Finding[]> {
-  const { branch, own, head, relied } = params;
+async function observeOwn(
+  observed: ObservedRun,
+  params: KnownToRun & { readonly branch: Asking; readonly own: string; readonly head: string },
+): Promise<readonly Finding[]> {
+  const { relied } = observed;
+  const { branch, own, head, merged, seen } = params;
   const there = await branch.lookUpRemote(own);
   if (there.kind === "unknown") return [remoteUnreachable(there.reason)];
   const { commit } = there;
   if (commit === null) {
-    if (relied.pushed === null || params.merged || !isPushExpected(params)) return [];
+    if (relied.pushed === null || merged || !isPushExpected(observed, own)) return [];
     const summary = `${own} was pushed and is missing on the remote`;
     return [{ kind: "remote_branch_missing", summary, expected: relied.pushed, actual: null }];
   }
-  if (commit === relied.pushed || commit === head || params.seen.has(commit)) return [];
+  if (commit === relied.pushed || commit === head || seen.has(commit)) return [];
   await branch.fetch();
   if (await reaches(branch, commit, head)) return [];
   const added = relied.pushed !== null && (await reaches(branch, relied.pushed, commit));
@@ -77,13 +78,9 @@ async function observeOwn(params: {
 }
 
 /** A fork holds the state of its parent, which pushed another branch. After an undo the branch is missing on purpose. */
-function isPushExpected(params: {
-  readonly run: RunSummary;
-  readonly effects: readonly Effect[];
-  readonly own: string;
-}): boolean {
-  const push = params.effects.findLast(({ kind, target }) => kind === "push" && target.endsWith(` ${params.own}`));
-  return push === undefined ? params.run.forkedFrom === null : !isUndone(push);
+function isPushExpected({ run, effects }: ObservedRun, own: string): boolean {
+  const push = effects.findLast(({ kind, target }) => kind === "push" && target.endsWith(` ${own}`));
+  return push === undefined ? run.forkedFrom === null : !isUndone(push);
 }
 
 async function observeBase(branch: Asking, base: NonNullable<ReliedOn["base"]>): Promise<readonly Finding[]> {
@@ -118,14 +115,10 @@ function remoteUnreachable(reason: string): Finding {
 }
 
 /** Observes the issue and the pull request. A forge that does not answer is a finding: unknown does not mean unchanged. */
-export async function observeForge(params: {
-  readonly adapters: Adapters;
-  readonly run: RunSummary;
-  readonly relied: ReliedOn;
-  readonly effects: readonly Effect[];
-  readonly place: Place;
-}): Promise<{ readonly findings: readonly Finding[]; readonly merged: boolean }> {
-  const { adapters, run, relied } = params;
+export async function observeForge(
+  observed: ObservedRun,
+): Promise<{ readonly findings: readonly Finding[]; readonly merged: boolean }> {
+  const { adapters, run, relied, effects } = observed;
   const mismatch = issueMismatch(run, relied);
   if (mismatch !== null) return { findings: [mismatch], merged: false };
   if (adapters.forge === null) {
@@ -135,13 +128,13 @@ export async function observeForge(params: {
   }
   try {
     const issue = await observeIssue(adapters.forge, relied);
-    const request = await findOwnRequest(adapters.forge, params);
-    const findings = request === null ? [] : await observeRequest({ ...params, request });
+    const request = await findOwnRequest(adapters.forge, observed);
+    const findings = request === null ? [] : await observeRequest(observed, request);
     return { findings: [...issue, ...findings], merged: request?.state === "merged" };
   } catch (error) {
     if (!(error instanceof HoldfastError) || !SILENT.has(error.code)) throw error;
     // The remote alone named this forge. A run that never used it loses nothing when the user is not logged in.
-    if (error.code === "FORGE_DENIED" && !reliesOnForge(relied, params.effects)) return { findings: [], merged: false };
+    if (error.code === "FORGE_DENIED" && !reliesOnForge(relied, effects)) return { findings: [], merged: false };
     return { findings: [forgeUnreachable(error.message, waitOf(error))], merged: false };
   }
 }
@@ -176,14 +169,13 @@ async function observeIssue(forge: Forge, { issue }: ReliedOn): Promise<readonly
  */
 async function findOwnRequest(
   forge: Forge,
-  params: { readonly relied: ReliedOn; readonly effects: readonly Effect[]; readonly place: Place },
+  { relied, effects, place: { branch } }: ObservedRun,
 ): Promise<PullRequest | null> {
-  const number = params.relied.pullRequest ?? numberOf(params.effects);
+  const number = relied.pullRequest ?? numberOf(effects);
   if (number !== null) return await forge.getPullRequest(number);
-  const { branch } = params.place;
-  if (branch === null || params.effects.length === 0) return null;
+  if (branch === null || effects.length === 0) return null;
   const found = await forge.findPullRequest(branch.replace(/^refs\/heads\//, ""));
-  const ours = found !== null && params.effects.some(({ key }) => mentionsKey(found.body, key));
+  const ours = found !== null && effects.some(({ key }) => mentionsKey(found.body, key));
   return ours ? found : null;
 }
 
@@ -205,33 +197,29 @@ export function mentionsKey(text: string, key: string): boolean {
   });
 }
 
-async function observeRequest(params: {
-  readonly adapters: Adapters;
-  readonly run: RunSummary;
-  readonly request: PullRequest;
-  readonly effects: readonly Effect[];
-  readonly place: Place;
-}): Promise<readonly Finding[]> {
-  const { number, url, state, headCommit } = params.request;
+async function observeRequest(
+  { adapters, run, effects, place }: ObservedRun,
+  { number, url, state, headCommit }: PullRequest,
+): Promise<readonly Finding[]> {
   const name = `Pull request ${number}`;
   switch (state) {
     case "open":
       return [];
     case "closed": {
-      const isOwn = await isRequestUndone(params.adapters.store, params.run.id, { url });
+      const isOwn = await isRequestUndone(adapters.store, run.id, { url });
       const summary = isOwn ? `${name} is closed: you undid it` : `${name} was closed without being merged`;
       return [{ kind: "pull_request_closed", summary, expected: "open", actual: { number, url } }];
     }
     case "merged": {
-      const own = mergesItself(params.effects);
+      const own = mergesItself(effects);
       const merged: Finding = {
         kind: "pull_request_merged",
         summary: own ? `${name} was merged by this run` : `${name} was merged`,
         expected: "open",
         actual: { number, url, head: headCommit, ...(own ? { own } : {}) },
       };
-      const { head } = params.place;
-      if (head === null || (await isIn(params.adapters, params.place, head, headCommit))) return [merged];
+      const { head } = place;
+      if (head === null || (await isIn(adapters, place, head, headCommit))) return [merged];
       const summary = `${name} was merged at ${headCommit}, and the branch here has commits that are not in it`;
       const actual = { number, merged: headCommit };
       return [merged, { kind: "work_not_merged", summary, expected: { head }, actual }];

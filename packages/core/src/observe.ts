@@ -42,9 +42,10 @@ export async function observeWorld(params: {
   const since = foldSince({ stageAttempt: newest.planes.position.stageAttempt, entries });
   const effects = await adapters.store.listEffects(run.id);
   const place = await observePlace({ adapters, run, checkpoint: newest, since });
-  const forge = await observeForge({ adapters, run, relied, effects, place });
+  const observed = { adapters, run, relied, effects, place };
+  const forge = await observeForge(observed);
   const journal = await observeJournal(adapters.store, run.id);
-  const remote = await observeRemote({ adapters, run, effects, relied, place, merged: forge.merged, seen: since.seen });
+  const remote = await observeRemote(observed, { merged: forge.merged, seen: since.seen });
   return [
     ...forge.findings,
     ...place.findings,
