@@ -3,7 +3,7 @@
 
 import type { CoreAdapters, HalfRemovedRun } from "./adapters.ts";
 import { submissionKey } from "./dispatch.ts";
-import { type Json, flag, isJsonObject, object, optional, parseJsonAs, text } from "./json.ts";
+import { type Json, type TypeOf, flag, isJsonObject, object, optional, parseJsonAs, text } from "./json.ts";
 import { type Lease, PRIORITIES, inTurn, priorityKey, readPriority } from "./lease.ts";
 import { type RunSummary, isEnded, parseAddress } from "./run.ts";
 import { type StopSignal, stopSignalIn } from "./signal.ts";
@@ -146,14 +146,13 @@ export async function isRequestUndone(
 }
 
 /** What stays of a removed run, besides its journal and its effects. */
-interface RunTombstone {
-  readonly removedAt: string;
-  readonly by: string;
+const TOMBSTONE = object({
+  removedAt: text,
+  by: text,
   /** True until everything is removed: the run is half removed. */
-  readonly unfinished?: boolean;
-}
-
-const TOMBSTONE = object<RunTombstone>({ removedAt: text, by: text, unfinished: optional(flag) });
+  unfinished: optional(flag),
+});
+type RunTombstone = TypeOf<typeof TOMBSTONE>;
 /** Set once a run was removed, so that a store without removed runs needs no look at each run. */
 export const ANY_REMOVED = "runs.removed";
 

@@ -1,54 +1,51 @@
 // Signals: messages from other processes to the process that executes a run. The store holds each until it is handled or withdrawn.
 
-import { type Shape, asRecord, count, deepFreeze, flag, nullable, object, oneOf, parseShape, text } from "./json.ts";
+import {
+  type Shape,
+  type TypeOf,
+  anyOf,
+  asRecord,
+  count,
+  deepFreeze,
+  flag,
+  nullable,
+  object,
+  parseShape,
+  text,
+} from "./json.ts";
 
 export type Signal = StopSignal | CheckpointRequest;
 
 /** Pause or abort. It is for the process that executes the run, now or next. */
-export interface StopSignal {
+const STOP = object({
   /** Random; distinguishes it from the next signal of its kind. */
-  readonly id: string;
-  readonly run: string;
+  id: text,
+  run: text,
   /** "pause": stop until the user resumes the run. "abort": end it for good. */
-  readonly kind: "pause" | "abort";
+  kind: anyOf(["pause", "abort"]),
   /** The sender, for the journal. */
-  readonly by: string;
-  readonly at: string;
-  readonly reason: string;
+  by: text,
+  at: text,
+  reason: text,
   /** Do not wait for the next safe point. */
-  readonly now: boolean;
-}
+  now: flag,
+});
+export type StopSignal = TypeOf<typeof STOP>;
 
 /** A request for a checkpoint, from a process that does not hold the run's lease. */
-export interface CheckpointRequest {
-  readonly id: string;
-  readonly run: string;
-  readonly kind: "checkpoint";
+const REQUEST = object({
+  id: text,
+  run: text,
+  kind: anyOf(["checkpoint"]),
   /** Epoch of the lease whose holder is asked. Only that holder answers: a request that outlives the lease is stale. */
-  readonly epoch: number;
-  readonly name: string | null;
-}
+  epoch: count,
+  name: nullable(text),
+});
+export type CheckpointRequest = TypeOf<typeof REQUEST>;
 
 /** "taken": the lease holder has begun to handle it, so it cannot be withdrawn. */
 export type SignalState = "pending" | "taken";
 export type StoredSignal = Signal & { readonly state: SignalState };
-
-const STOP: Shape<StopSignal> = object<StopSignal>({
-  id: text,
-  run: text,
-  kind: oneOf({ pause: true, abort: true }),
-  by: text,
-  at: text,
-  reason: text,
-  now: flag,
-});
-const REQUEST: Shape<CheckpointRequest> = object<CheckpointRequest>({
-  id: text,
-  run: text,
-  kind: oneOf({ checkpoint: true }),
-  epoch: count,
-  name: nullable(text),
-});
 
 function shapeOf(kind: unknown): Shape<Signal> {
   return kind === "checkpoint" ? REQUEST : STOP;

@@ -4,8 +4,8 @@ import { randomBytes } from "node:crypto";
 import { type BigIntStats, lstatSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { type Shape, list, object, parseJsonAs, text } from "@holdfast/core/json";
-import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
+import { type TypeOf, list, object, parseJsonAs, text } from "@holdfast/core/json";
+import { livenessOf, processIdentity } from "@holdfast/platform/identity";
 import { absolutePath, parentOf } from "./capture-plan.ts";
 import { type RawPath, pathBytes } from "./paths.ts";
 import { PROCESS, openScratch } from "./private-index.ts";
@@ -113,7 +113,10 @@ interface WorktreePaths {
 export function respellPaths({ root, home }: WorktreePaths, wanted: WantedSpelling): void {
   const renames = planRenames(root, wanted);
   if (renames.length === 0) return;
-  const record: Record = { holdfast: processIdentity(), renames: renames.map(({ draft, to }) => ({ draft, to })) };
+  const record: TypeOf<typeof RECORDED> = {
+    holdfast: processIdentity(),
+    renames: renames.map(({ draft, to }) => ({ draft, to })),
+  };
   writeFileSync(join(home, RECORD), JSON.stringify(record), { mode: 0o600, flush: true });
   for (const { from, draft, to } of renames) {
     renameSync(absolutePath(root, from), absolutePath(root, draft));
@@ -145,15 +148,7 @@ export function finishRespelling(worktree: WorktreePaths): void {
 const RECORD = "respelling.json";
 const DRAFT = /\.holdfast-[0-9a-f]{12}$/;
 
-interface Record {
-  readonly holdfast: ProcessIdentity;
-  readonly renames: readonly { readonly draft: RawPath; readonly to: RawPath }[];
-}
-
-const RECORDED: Shape<Record> = object<Record>({
-  holdfast: PROCESS,
-  renames: list(object<Record["renames"][number]>({ draft: text, to: text })),
-});
+const RECORDED = object({ holdfast: PROCESS, renames: list(object({ draft: text, to: text })) });
 
 interface Rename extends Respelling {
   /** The temporary name, in the same directory. */

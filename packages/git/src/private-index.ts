@@ -6,16 +6,17 @@ import { uptime } from "node:os";
 import { join } from "node:path";
 import {
   type Shape,
+  type TypeOf,
+  anyOf,
   count,
   dictionary,
   flag,
   list,
   nullable,
   object,
-  oneOf,
   parseJsonAs,
-  tagged,
   text,
+  variants,
 } from "@holdfast/core/json";
 import { errorCode } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
@@ -164,7 +165,7 @@ export interface IndexState {
 }
 
 export function formatIndexState({ index, boot, userIndex, tree, memo }: IndexState): string {
-  const stored: StoredIndexState = {
+  const stored: TypeOf<typeof STORED> = {
     format: "2",
     index,
     boot,
@@ -196,38 +197,46 @@ export function parseIndexState(source: string): IndexState | undefined {
   return { index, boot, userIndex, tree, memo };
 }
 
-interface StoredIndexState extends Omit<IndexState, "memo"> {
-  readonly format: "2";
-  readonly sparse: boolean;
-  readonly untracked: readonly RawPath[];
-  readonly special: readonly RawPath[];
-  readonly young: Readonly<Record<RawPath, string>>;
-  readonly missing: Readonly<Record<RawPath, MissingEntry>>;
-  readonly links: Readonly<Record<RawPath, LinkEntry>>;
-}
+/** The content of the user's index, reduced to digests that are cheap to compare. */
+const USER_INDEX = object({
+  /** Identifies the file; null if there is none. A refresh of its stat data creates another file with the same content. */
+  key: nullable(text),
+  /** Digest of paths, modes and flags, and of the ids of entries without a file on disk (submodules, sparse entries). */
+  paths: text,
+  /** Digest of the whole content, that is of everything staged. */
+  content: text,
+});
+export type UserIndex = TypeOf<typeof USER_INDEX>;
 
-const STORED: Shape<StoredIndexState> = object<StoredIndexState>({
-  format: oneOf<"2">({ 2: true }),
+const MISSING_ENTRY = object({
+  mode: text,
+  id: text,
+  /** The skip-worktree bit: absence on disk is not a deletion. */
+  skip: flag,
+  /** True if ours has an entry of that name with wrong content. */
+  stored: flag,
+});
+export type MissingEntry = TypeOf<typeof MISSING_ENTRY>;
+
+/** A submodule: the commit in the user's index, and our entry for the path. */
+const LINK_ENTRY = object({
+  recorded: text,
+  stored: nullable(variants("kind", { link: object({ id: text }), file: object({}) })),
+});
+export type LinkEntry = TypeOf<typeof LINK_ENTRY>;
+
+const STORED = object({
+  format: anyOf(["2"]),
   index: text,
   boot: text,
-  userIndex: object<UserIndex>({ key: nullable(text), paths: text, content: text }),
+  userIndex: USER_INDEX,
   tree: text,
   sparse: flag,
   untracked: list(text),
   special: list(text),
   young: dictionary(text),
-  missing: dictionary(object<MissingEntry>({ mode: text, id: text, skip: flag, stored: flag })),
-  links: dictionary(
-    object<LinkEntry>({
-      recorded: text,
-      stored: nullable(
-        tagged<StoredLink, "kind">("kind", {
-          link: object({ id: text }),
-          file: object({}),
-        }),
-      ),
-    }),
-  ),
+  missing: dictionary(MISSING_ENTRY),
+  links: dictionary(LINK_ENTRY),
 });
 
 /** The cached data next to the private index. */
@@ -253,23 +262,6 @@ export interface IndexDifference {
   /** True if the user's index contains skip-worktree bits. */
   readonly sparse: boolean;
 }
-
-export interface MissingEntry {
-  readonly mode: string;
-  readonly id: string;
-  /** The skip-worktree bit: absence on disk is not a deletion. */
-  readonly skip: boolean;
-  /** True if ours has an entry of that name with wrong content. */
-  readonly stored: boolean;
-}
-
-/** A submodule: the commit in the user's index, and our entry for the path. */
-export interface LinkEntry {
-  readonly recorded: string;
-  readonly stored: StoredLink | null;
-}
-
-type StoredLink = { readonly kind: "link"; readonly id: string } | { readonly kind: "file" };
 
 /** A line of `ls-files -s -v`. */
 export interface IndexEntry {
@@ -347,20 +339,6 @@ function isStale(user: IndexEntry, own: IndexEntry): boolean {
 
 function hasOtherMode(user: IndexEntry, own: IndexEntry): boolean {
   return user.mode !== own.mode && isRegular(user.mode) && isRegular(own.mode);
-}
-
-/** The content of the user's index, reduced to digests that are cheap to compare. */
-export interface UserIndex {
-  /**
-   * Identifies the file; null if there is none. A refresh of its stat data creates another file with the same content.
-   */
-  readonly key: string | null;
-  /**
-   * Digest of paths, modes and flags, and of the ids of entries without a file on disk (submodules, sparse entries).
-   */
-  readonly paths: string;
-  /** Digest of the whole content, that is of everything staged. */
-  readonly content: string;
 }
 
 export interface ReadUserIndex extends UserIndex {

@@ -3,7 +3,7 @@
 import { mkdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { GitPath } from "@holdfast/core/checkpoint";
-import { type Shape, object, oneOf, parseJsonAs, text } from "@holdfast/core/json";
+import { type TypeOf, anyOf, object, parseJsonAs, text } from "@holdfast/core/json";
 import type { Branch, CommitParams, RebaseResult } from "@holdfast/core/branch";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { writeDurable } from "@holdfast/platform/files";
@@ -131,14 +131,8 @@ async function mergeChange(
 }
 
 /** The parameters and the result of the last rebase of this worktree. */
-interface RebaseRecord {
-  readonly version: "2";
-  readonly branch: string;
-  readonly from: string;
-  readonly to: string;
-  readonly onto: string;
-  readonly at: string;
-}
+const REBASE = object({ version: anyOf(["2"]), branch: text, from: text, to: text, onto: text, at: text });
+type RebaseRecord = TypeOf<typeof REBASE>;
 
 function writeRebase(worktree: WorktreeContext, record: RebaseRecord): void {
   const data = Buffer.from(`${JSON.stringify(record)}\n`);
@@ -155,14 +149,6 @@ export function parseRebase(source: string): RebaseRecord | undefined {
   return parseJsonAs(REBASE, source);
 }
 
-const REBASE: Shape<RebaseRecord> = object<RebaseRecord>({
-  version: oneOf<"2">({ 2: true }),
-  branch: text,
-  from: text,
-  to: text,
-  onto: text,
-  at: text,
-});
 const FILE = "last-rebase.json";
 
 /** Branch and index are unchanged. To abandon the conflict, the caller only restores the files. */

@@ -6,7 +6,7 @@ import { setTimeout } from "node:timers/promises";
 import { object, parseJsonAs } from "@holdfast/core/json";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
-import { type ProcessIdentity, livenessOf, processIdentity } from "@holdfast/platform/identity";
+import { livenessOf, processIdentity } from "@holdfast/platform/identity";
 import type { WorktreeContext } from "./capture.ts";
 import type { Respelling } from "./folded-names.ts";
 import { joinRecords, splitRecords } from "./paths.ts";
@@ -163,7 +163,7 @@ async function holderOf(lock: string): Promise<ReturnType<typeof livenessOf> | u
 }
 
 /** Git's own lock contains an index or nothing yet. */
-const LOCK = object<{ readonly holdfast: ProcessIdentity }>({ holdfast: PROCESS });
+const LOCK = object({ holdfast: PROCESS });
 
 function indexLocked(worktree: WorktreeContext, lock: string): HoldfastError {
   return new HoldfastError({

@@ -8,7 +8,7 @@ import { existsSync } from "node:fs";
 import { lstat, mkdir, readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Shape, list, object, oneOf, optional, parseJsonAs, tagged, text } from "@holdfast/core/json";
+import { type TypeOf, list, object, optional, parseJsonAs, text, variants } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile, writeDurable } from "@holdfast/platform/files";
 import { type ProcessIdentity, livenessOf, processIdentity, randomId } from "@holdfast/platform/identity";
@@ -349,24 +349,24 @@ const KEPT = /^refs\/holdfast\/[a-z0-9-]+\/kept\/[0-9a-f]+(?:-index[0-9a-f]?)?$/
 const OWN_BRANCH = /^refs\/heads\/holdfast\/[a-z0-9-]+$/;
 
 /** An operation in the user's git directory that leaves files behind when git is killed. */
-export type GitOperation =
-  | {
-      readonly kind: "making";
-      /** The owner: a run's id, or `<run>/<key>` for a side worktree. */
-      readonly run: string;
-      readonly path: string;
-      readonly branch: string;
-      /** The commit to check out if the worktree has no branch. */
-      readonly detached?: string;
-    }
-  | { readonly kind: "unpinning"; readonly refs: readonly string[] }
-  | {
-      readonly kind: "removing";
-      /** As for "making". */
-      readonly run: string;
-      /** The place of the worktree. */
-      readonly path: string;
-    };
+const OPERATION = variants("kind", {
+  making: object({
+    /** The owner: a run's id, or `<run>/<key>` for a side worktree. */
+    run: text,
+    path: text,
+    branch: text,
+    /** The commit to check out if the worktree has no branch. */
+    detached: optional(text),
+  }),
+  unpinning: object({ refs: list(text) }),
+  removing: object({
+    /** As for "making". */
+    run: text,
+    /** The place of the worktree. */
+    path: text,
+  }),
+});
+export type GitOperation = TypeOf<typeof OPERATION>;
 
 /**
  * Written before git starts and removed when it is done. The note of a dead process shows what may remain, and that it
@@ -435,19 +435,8 @@ const NAME = /^work-([0-9a-f]{32})$/;
  */
 const active = new Set<string>();
 
-interface Written {
-  readonly work: GitOperation;
-  readonly owner: ProcessIdentity;
-}
-
-const WRITTEN: Shape<Written> = object<Written>({
-  work: tagged<GitOperation, "kind">("kind", {
-    making: object({ kind: oneOf({ making: true }), run: text, path: text, branch: text, detached: optional(text) }),
-    unpinning: object({ kind: oneOf({ unpinning: true }), refs: list(text) }),
-    removing: object({ kind: oneOf({ removing: true }), run: text, path: text }),
-  }),
-  owner: PROCESS,
-});
+const WRITTEN = object({ work: OPERATION, owner: PROCESS });
+type Written = TypeOf<typeof WRITTEN>;
 
 function writeNote(home: string, work: GitOperation): WorkNote {
   const mark = randomId();
