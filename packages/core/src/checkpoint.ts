@@ -114,6 +114,10 @@ export interface Checkpoint<V extends object = JsonObject> extends CheckpointSum
   readonly planes: Planes<V>;
 }
 
+export function summaryOf({ planes: _planes, ...summary }: Checkpoint): CheckpointSummary {
+  return summary;
+}
+
 /**
  * A path as git prints it. Names that are not valid UTF-8, contain control characters, or begin with a double quote
  * are C-quoted in double quotes, as git does. So any byte string survives JSON.

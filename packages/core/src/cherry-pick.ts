@@ -1,9 +1,9 @@
 // Cherry-pick: copies files from a checkpoint of one run into the worktree of another, as a restore that a crash cannot leave half-done.
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type CoreAdapters, snapshotParams } from "./adapters.ts";
-import type { Checkpoint, CheckpointSummary, GitPath, Planes } from "./checkpoint.ts";
+import { type Checkpoint, type CheckpointSummary, type GitPath, type Planes, summaryOf } from "./checkpoint.ts";
 import type { Lease } from "./lease.ts";
-import { orUndoRestore, rejectBusy } from "./restore.ts";
+import { changedSince, orUndoRestore, overwritten, rejectBusy } from "./restore.ts";
 import type { RunSummary } from "./run.ts";
 import type { Saver } from "./save.ts";
 import type { PreviewSnapshot, RestorePlan, Workspace, Workspaces } from "./workspace.ts";
@@ -137,13 +137,8 @@ async function findOutward(
 
 const LINK = "120000";
 
-function summaryOf(checkpoint: Checkpoint): CheckpointSummary {
-  const { planes: _planes, ...summary } = checkpoint;
-  return summary;
-}
-
-function refused(message: string, hint: string): HoldfastError {
-  return new HoldfastError({ code: "RESTORE_REFUSED", message, hint });
+function refused(message: string, hint: string, data: Readonly<Record<string, unknown>> = {}): HoldfastError {
+  return new HoldfastError({ code: "RESTORE_REFUSED", message, hint, data });
 }
 
 export interface CherryPickReport {
@@ -180,7 +175,7 @@ export async function applyCherryPick(work: CherryPickWork): Promise<CherryPickR
   const place = async () => {
     const done = await workspace.applyRestore(plan.files);
     const after = await saver.snapshot(workspace, nameOf(plan));
-    if (after.files.tree !== done.tree) throw overwritten(workspace.root);
+    if (after.files.tree !== done.tree) throw overwritten(workspace.root, "cherry-pick");
     const checkpoint = await saver.commit({
       lease,
       planes: { ...pickedPlanes(newest.planes, after.sequence), files: after.files },
@@ -210,32 +205,26 @@ export async function applyCherryPick(work: CherryPickWork): Promise<CherryPickR
 /** Checks the plan before anything starts, so that a started cherry-pick is not refused later. */
 function refuseLoss({ files, edited, outward, run }: CherryPickPlan, force: boolean): void {
   const [blocked] = files.blocked;
-  if (blocked !== undefined) {
-    throw new HoldfastError({
-      code: "RESTORE_REFUSED",
-      message: `The cherry-pick is not possible: ${blocked}${more(files.blocked)} is a git repository of its own, or a file that no checkpoint holds`,
-      hint: "Move it away first, or take other paths.",
-      data: { blocked: files.blocked },
-    });
-  }
+  if (blocked !== undefined)
+    throw refused(
+      `The cherry-pick is not possible: ${blocked}${more(files.blocked)} is a git repository of its own, or a file that no checkpoint holds`,
+      "Move it away first, or take other paths.",
+      { blocked: files.blocked },
+    );
   const [edit] = edited;
-  if (edit !== undefined && !force) {
-    throw new HoldfastError({
-      code: "RESTORE_REFUSED",
-      message: `${edit}${more(edited)} in the worktree of ${run} was changed since its newest checkpoint`,
-      hint: "Look with --dry-run; --force takes the other version all the same, and saves this one first.",
-      data: { edited },
-    });
-  }
+  if (edit !== undefined && !force)
+    throw refused(
+      `${edit}${more(edited)} in the worktree of ${run} was changed since its newest checkpoint`,
+      "Look with --dry-run; --force takes the other version all the same, and saves this one first.",
+      { edited },
+    );
   const [link] = outward;
-  if (link !== undefined && !force) {
-    throw new HoldfastError({
-      code: "RESTORE_REFUSED",
-      message: `${link.path}${more(outward)} is a link that leads out of the worktree, to ${link.target}`,
-      hint: "A write through the link changes files outside the worktree. --force copies it all the same.",
-      data: { outward },
-    });
-  }
+  if (link !== undefined && !force)
+    throw refused(
+      `${link.path}${more(outward)} is a link that leads out of the worktree, to ${link.target}`,
+      "A write through the link changes files outside the worktree. --force copies it all the same.",
+      { outward },
+    );
 }
 
 function more(all: readonly unknown[]): string {
@@ -248,14 +237,7 @@ async function saveBefore(
 ): Promise<CheckpointSummary> {
   const name = `before ${nameOf(plan)}`;
   const before = await saver.snapshot(workspace, name);
-  if (before.files.tree !== plan.files.fromTree) {
-    throw new HoldfastError({
-      code: "RESTORE_REFUSED",
-      message: `Files in ${workspace.root} changed after this cherry-pick was planned`,
-      hint: "Stop what is writing there, then repeat the command; nothing was changed.",
-      retry: "later",
-    });
-  }
+  if (before.files.tree !== plan.files.fromTree) throw changedSince(workspace.root, "cherry-pick");
   const target = `${plan.run}@${before.sequence}`;
   return await saver.commit({
     lease,
@@ -288,15 +270,6 @@ export function nameAsked(path: string): string {
 
 function nameOf({ source }: CherryPickPlan): string {
   return `cherry-pick from ${source.id}`;
-}
-
-function overwritten(root: string): HoldfastError {
-  return new HoldfastError({
-    code: "WORKSPACE_BUSY",
-    message: `Files in ${root} were changed by another process right after they were written`,
-    hint: "Stop what is writing there, then repeat the command.",
-    retry: "later",
-  });
 }
 
 /** As in git: what follows is a name, whatever characters it has. */

@@ -4,7 +4,13 @@ import { HoldfastError, describeList } from "@holdfast/platform/error";
 import { type CoreAdapters, type SessionAgent, snapshotParams } from "./adapters.ts";
 import { planSession } from "./agent-session.ts";
 import type { Agent } from "./agent.ts";
-import type { Checkpoint, CheckpointSummary, ConversationPlane, Planes } from "./checkpoint.ts";
+import {
+  type Checkpoint,
+  type CheckpointSummary,
+  type ConversationPlane,
+  type Planes,
+  summaryOf,
+} from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
@@ -126,7 +132,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
   const after = await log.during("verify", () =>
     orUndoRestore(back, async () => {
       const snapshot = await saver.snapshot(workspace, `restore of ${target.id}`);
-      if (snapshot.files.tree !== done.tree) throw overwritten(workspace.root);
+      if (snapshot.files.tree !== done.tree) throw overwritten(workspace.root, "restore");
       return snapshot;
     }),
   );
@@ -251,7 +257,7 @@ async function saveBefore(params: {
 }): Promise<CheckpointSummary> {
   const { plan, saver, lease, workspace, files, newest, started } = params;
   const before = await saver.snapshot(workspace, `before restore of ${plan.target.id}`);
-  if (before.files.tree !== files.fromTree) throw changedSince(workspace.root);
+  if (before.files.tree !== files.fromTree) throw changedSince(workspace.root, "restore");
   return await saver.commit({
     lease,
     planes: { ...newest, files: before.files },
@@ -261,25 +267,23 @@ async function saveBefore(params: {
   });
 }
 
-export function changedSince(root: string): HoldfastError {
+type FileChanger = "restore" | "cherry-pick";
+
+export function changedSince(root: string, by: FileChanger): HoldfastError {
   return new HoldfastError({
     code: "RESTORE_REFUSED",
-    message: `Files in ${root} changed after this restore was planned`,
-    hint: "Stop what is writing there, then run the restore again; nothing was changed.",
+    message: `Files in ${root} changed after this ${by} was planned`,
+    hint: `Stop what is writing there, then ${by === "restore" ? "run the restore again" : "repeat the command"}; nothing was changed.`,
     retry: "later",
   });
 }
 
-function summaryOf(checkpoint: Checkpoint): CheckpointSummary {
-  const { planes: _planes, ...summary } = checkpoint;
-  return summary;
-}
-
-function overwritten(root: string): HoldfastError {
+export function overwritten(root: string, by: FileChanger): HoldfastError {
+  const [done, again] = by === "restore" ? ["restored", "restore again"] : ["written", "repeat the command"];
   return new HoldfastError({
     code: "WORKSPACE_BUSY",
-    message: `Files in ${root} were changed by another process right after they were restored`,
-    hint: "Stop what is writing there, then restore again.",
+    message: `Files in ${root} were changed by another process right after they were ${done}`,
+    hint: `Stop what is writing there, then ${again}.`,
     retry: "later",
   });
 }
@@ -488,7 +492,7 @@ function handedOver(agent: string, why: string): string {
 export function rejectBusy(
   root: string,
   { operation }: { readonly operation: string | null },
-  then: "cherry-pick" | "restore",
+  then: FileChanger,
 ): void {
   if (operation === null) return;
   throw new HoldfastError({

@@ -3,7 +3,7 @@
 
 import { HoldfastError, describeList, usageError } from "@holdfast/platform/error";
 import { type CoreAdapters, NO_WORKTREE, WORKTREE, findRunWorkspace, lostWorktreePath } from "./adapters.ts";
-import { type Checkpoint, type CheckpointId, type CheckpointSummary, TRIGGERS } from "./checkpoint.ts";
+import { type Checkpoint, type CheckpointId, type CheckpointSummary, TRIGGERS, summaryOf } from "./checkpoint.ts";
 import { type CherryPickPlan, type CherryPickReport, applyCherryPick, planCherryPick } from "./cherry-pick.ts";
 import { type CheckpointPreview, findRollback, previewCheckpoints } from "./find-rollback.ts";
 import { fork } from "./fork.ts";
@@ -179,7 +179,7 @@ export class RunHandle<V extends object = JsonObject> implements AsyncDisposable
     const to = await workspaces.withPatches({ from, to: target.planes.files, patches });
     const paths = patches.map(({ path }) => path);
     const chosen = await planRestore({ adapters: this.#adapters, target, workspace, paths, to });
-    if (chosen.files?.fromTree !== from) throw changedSince(root);
+    if (chosen.files?.fromTree !== from) throw changedSince(root, "restore");
     return chosen;
   }
 
@@ -476,8 +476,7 @@ export async function resolveCheckpoint(
     case "latest": {
       const latest = await adapters.store.latest(run.id);
       if (latest === undefined) throw nothingSaved(run.id);
-      const { planes: _planes, ...summary } = latest;
-      return summary;
+      return summaryOf(latest);
     }
     case "sequence":
       return await bySequence(adapters, run.id, at.sequence);
