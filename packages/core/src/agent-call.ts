@@ -326,8 +326,7 @@ async function adoptAnswer(execution: StageExecution, trying: ActiveCall): Promi
 /** Adds a journal note, because the user must revoke the secret: an agent's output also reaches its provider. */
 async function reportMasked(runSession: RunSession, step: string, lines: number): Promise<void> {
   const text = `The agent of ${step} printed what looks like a secret (${lines} ${lines === 1 ? "line" : "lines"}). It is masked as *** in everything that Holdfast keeps or publishes.`;
-  await runSession.append({ kind: "note", body: { text } });
-  runSession.emit({ kind: "note", text });
+  await emitNote(runSession, text);
 }
 
 /**

@@ -11,7 +11,7 @@ import { findSecrets, maskSecrets } from "./mask.ts";
 import { type Amounts, fallbackOf } from "./position.ts";
 import { reasonOf } from "./progress.ts";
 import { type AgentTake, recordAgentEntry } from "./record-run.ts";
-import type { RunSession } from "./run-session.ts";
+import { type RunSession, emitNote } from "./run-session.ts";
 import { requireSideWorktrees } from "./side-worktrees.ts";
 import type { OpenSideWorktree, StageExecution } from "./step.ts";
 import { decide } from "./waiting.ts";
@@ -151,8 +151,7 @@ export async function maskAndReport(runSession: RunSession, what: string, text: 
   if (masked === text) return text;
   const kinds = [...new Set(find(text).map(({ kind }) => kind))].join(", ") || "secret";
   const note = `${what} held what looks like a secret (${kinds}). It is masked as ***.`;
-  await runSession.append({ kind: "note", body: { text: note } });
-  runSession.emit({ kind: "note", text: note });
+  await emitNote(runSession, note);
   return masked;
 }
 

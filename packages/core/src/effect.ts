@@ -24,7 +24,7 @@ import { reasonOf } from "./progress.ts";
 import type { RunSession } from "./run-session.ts";
 import { parseAddress } from "./run.ts";
 import { type StageExecution, saveBefore } from "./step.ts";
-import { startWaiting } from "./waiting.ts";
+import { startWaiting, waitHere } from "./waiting.ts";
 import { own } from "./state.ts";
 
 import { canonicalJson, capture } from "./values.ts";
@@ -186,7 +186,7 @@ async function waitOrPark(
   { spec }: Performing,
   trouble: { readonly why: string; readonly until: string | null; readonly failures: number },
 ): Promise<void> {
-  const { adapters, halt } = execution.runSession;
+  const { adapters } = execution.runSession;
   const { why, until, failures } = trouble;
   const { retry } = adapters.errorPolicy;
   const delay = until === null ? delayAt(retry, failures - 1, fractionOf(adapters.random())) : undefined;
@@ -201,10 +201,7 @@ async function waitOrPark(
   }
   execution.runSession.emit({ kind: "note", text: `${why}. Trying again in ${Math.ceil(delay / 1000)} s` });
   execution.check();
-  await adapters.wait(delay, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
-    halt.checkWish();
-    throw error;
-  });
+  await waitHere(execution.runSession, delay);
 }
 
 /** The outcome of the act, or a temporary failure of the target. */

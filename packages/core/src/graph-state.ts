@@ -324,12 +324,7 @@ export function viewGraph(read: () => Graph): GraphView {
       graph.nodes.filter(({ id }) => stateOf(graph, id).status === status).map(({ id }) => id),
     );
   };
-  const node = (id: string): GraphNode => {
-    const graph = read();
-    const found = graph.nodes.find((one) => one.id === id);
-    if (found !== undefined) return found;
-    throw usageError(`Graph ${graph.id} has no node ${JSON.stringify(id)}`);
-  };
+  const node = (id: string): GraphNode => findNode(read(), id);
   const view: GraphView = {
     get running() {
       return having("running").length;

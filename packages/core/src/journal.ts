@@ -357,7 +357,7 @@ export function commitsIn(value: Json | undefined): ReadonlySet<string> {
 
 function collect(value: Json | undefined, into: Set<string>): void {
   if (typeof value === "string") {
-    if (OBJECT_ID.test(value)) into.add(value);
+    if (isObjectId(value)) into.add(value);
   } else if (isJsonArray(value)) {
     for (const one of value) collect(one, into);
   } else if (isJsonObject(value)) {
@@ -365,4 +365,7 @@ function collect(value: Json | undefined, into: Set<string>): void {
   }
 }
 
-const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+/** Whether a text has the form of a git object id. */
+export function isObjectId(text: string): boolean {
+  return /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
+}

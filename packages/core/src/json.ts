@@ -134,7 +134,7 @@ export const count: Shape<number> = (value) =>
     : misfit("a whole number from 0", value);
 /** Every result of JSON.parse is JSON, so only undefined is invalid. */
 export const json: Shape<Json> = (value) => (value === undefined ? misfit("a value", value) : null);
-export const jsonObject: Shape<JsonObject> = (value) => (isJsonRecord(value) ? null : misfit("an object", value));
+export const jsonObject: Shape<JsonObject> = (value) => (isRecord(value) ? null : misfit("an object", value));
 
 export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (value) => (value === null ? null : shape(value));
@@ -160,7 +160,7 @@ export function list<T>(shape: Shape<T>): Shape<readonly T[]> {
 
 export function dictionary<T>(shape: Shape<T>): Shape<Readonly<Record<string, T>>> {
   return (value) => {
-    if (!isJsonRecord(value)) return misfit("an object", value);
+    if (!isRecord(value)) return misfit("an object", value);
     for (const key of Object.keys(value)) {
       const found = shape(value[key]);
       if (found !== null) return below(key, found);
@@ -196,7 +196,7 @@ export function object<T extends object>(fields: { readonly [K in keyof T]-?: Sh
 export function object(fields: Fields): Shape<object> {
   const shapes = Object.entries(fields);
   return (value) => {
-    if (!isJsonRecord(value)) return misfit("an object", value);
+    if (!isRecord(value)) return misfit("an object", value);
     for (const [name, shape] of shapes) {
       const found = shape(Object.hasOwn(value, name) ? value[name] : undefined);
       if (found !== null) return below(name, found);
@@ -227,15 +227,11 @@ function selectBy(
 ): (value: unknown) => Misfit | null {
   const shapes = new Map<unknown, Shape<object>>(cases);
   return (value) => {
-    if (!isJsonRecord(value)) return misfit("an object", value);
+    if (!isRecord(value)) return misfit("an object", value);
     const tag = Object.hasOwn(value, key) ? value[key] : undefined;
     const shape = shapes.get(tag);
     return shape === undefined ? below(key, misfit(`one of ${[...shapes.keys()].join(", ")}`, tag)) : shape(value);
   };
-}
-
-function isJsonRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function misfit(expected: string, actual: unknown): Misfit {

@@ -6,6 +6,7 @@ import type { Asking } from "./branch.ts";
 import { type Effect, isUndone } from "./effects.ts";
 import { type Finding, type ReliedOn, compareInputs } from "./findings.ts";
 import { type Forge, type PullRequest, readIssueWithComments } from "./forge.ts";
+import { isObjectId } from "./journal.ts";
 import { isJsonObject } from "./json.ts";
 import { isRequestUndone } from "./run-statuses.ts";
 import type { RunSummary } from "./run.ts";
@@ -85,7 +86,7 @@ function isPushExpected({ run, effects }: ObservedRun, own: string): boolean {
 
 async function observeBase(branch: Asking, base: NonNullable<ReliedOn["base"]>): Promise<readonly Finding[]> {
   const name = base.branch ?? (await branch.defaultBranch());
-  if (name === null || !OBJECT_ID.test(base.commit)) return [];
+  if (name === null || !isObjectId(base.commit)) return [];
   const there = await branch.lookUpRemote(name);
   if (there.kind === "unknown") return [remoteUnreachable(there.reason)];
   if (there.commit === null || there.commit === base.commit) return [];
@@ -99,15 +100,13 @@ async function observeLocalBase(
   branch: Asking,
   { branch: name, commit }: NonNullable<ReliedOn["base"]>,
 ): Promise<readonly Finding[]> {
-  if (workspaces === null || name === null || name === "HEAD" || !OBJECT_ID.test(commit)) return [];
+  if (workspaces === null || name === null || name === "HEAD" || !isObjectId(commit)) return [];
   const tip = await workspaces.branchTip(`refs/heads/${name}`);
   if (tip === commit || (tip !== null && (await reaches(branch, tip, commit)))) return [];
   const summary =
     tip === null ? `The branch ${name} is gone; it was at ${commit}` : `${name} has moved from ${commit} to ${tip}`;
   return [{ kind: "base_moved", summary, expected: commit, actual: tip }];
 }
-
-const OBJECT_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 function remoteUnreachable(reason: string): Finding {
   const summary = `The remote does not report where the branch is: ${reason}`;

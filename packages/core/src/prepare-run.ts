@@ -12,7 +12,7 @@ import { type LoadedRun, RunSession, type SessionDriver, emitNote, loadRun } fro
 import { type Position, type RunningStep, interruptedSteps, recoveryEvents } from "./position.ts";
 import type { ProgressListener } from "./progress.ts";
 import { filesBeforeSetup } from "./prepare-worktree.ts";
-import { keepBranch, restoreRunFiles, revertUnexpectedFiles } from "./restore-files.ts";
+import { appendAll, keepBranch, restoreRunFiles, revertUnexpectedFiles } from "./restore-files.ts";
 import { clearStaleLocks } from "./resume.ts";
 import { RunHandle } from "./run-handle.ts";
 import type { RunSummary } from "./run.ts";
@@ -235,10 +235,6 @@ async function recoverFiles(
   }
   await appendAll(runSession, resumed);
   if (!continues && lost.length === 0) await keepEdits(runSession);
-}
-
-async function appendAll(runSession: RunSession, entries: readonly NewEntry[]): Promise<void> {
-  if (entries.length > 0) await runSession.append(...entries);
 }
 
 /** A set-up is no step, but its files go back like those of one: otherwise the next try would be applied to half-done files. */

@@ -82,7 +82,8 @@ async function putBack(
   return tree;
 }
 
-async function appendAll(runSession: RunSession, entries: readonly NewEntry[]): Promise<void> {
+/** An append of nothing would be a commit. */
+export async function appendAll(runSession: RunSession, entries: readonly NewEntry[]): Promise<void> {
   if (entries.length > 0) await runSession.append(...entries);
 }
 

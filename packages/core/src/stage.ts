@@ -16,7 +16,7 @@ import { type RunSession, emitNote } from "./run-session.ts";
 import { dropSideWorktree, mergeSideWorktree, openSideWorktree } from "./side-worktrees.ts";
 import { Recorder, stageGraph } from "./stage-state.ts";
 import { StageExecution, runStep } from "./step.ts";
-import { startWaiting, waitForTimeBudget, decide } from "./waiting.ts";
+import { startWaiting, waitForTimeBudget, waitHere, decide } from "./waiting.ts";
 import type { StageResult } from "./transitions.ts";
 import type {
   AgentCall,
@@ -241,11 +241,7 @@ async function sleep(execution: StageExecution, name: string, milliseconds: numb
   const rest = Math.min(milliseconds, until - adapters.clock.now());
   if (rest > 0) {
     await waitForTimeBudget(execution);
-    // The wait rejects with the reason of the abort.
-    await adapters.wait(rest, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
-      halt.checkWish();
-      throw error;
-    });
+    await waitHere(execution.runSession, rest);
   }
   halt.check();
 }

@@ -6,7 +6,7 @@ import { belongsToGraph } from "./graph-state.ts";
 import type { NewEntry, StepFailed, StepFinished, StepStarted } from "./journal.ts";
 import type { Json } from "./json.ts";
 import { reasonOf } from "./progress.ts";
-import { restoreRunFiles } from "./restore-files.ts";
+import { appendAll, restoreRunFiles } from "./restore-files.ts";
 import type { RunSession } from "./run-session.ts";
 import { own, rebaseRunning } from "./state.ts";
 import { capture } from "./values.ts";
@@ -363,10 +363,6 @@ async function filesChanged({ workspace, state, adapters }: RunSession): Promise
   if (workspace === undefined || files === null) return false;
   const { tree, head, branch } = await workspace.look(snapshotParams(adapters));
   return tree !== files.tree || head !== files.head || branch !== files.branch;
-}
-
-async function appendAll(runSession: RunSession, entries: readonly NewEntry[]): Promise<void> {
-  if (entries.length > 0) await runSession.append(...entries);
 }
 
 const NAME_CHARACTERS = 100;

@@ -5,7 +5,7 @@ import { type CheckpointId, type CheckpointParent, type Planes, TRIGGERS, type T
 import { choiceHint } from "./options.ts";
 import { EFFECT_KINDS, type Effect, checkIntent, stepEffect } from "./effects.ts";
 import { ENTRY_KINDS, type EntryKind } from "./journal.ts";
-import { type Json, type JsonObject, deepFreeze } from "./json.ts";
+import { type Json, type JsonObject, deepFreeze, isJsonObject } from "./json.ts";
 import { type Lease, type LeasePlan, type SlotLease, planSlot } from "./lease.ts";
 import { RUN_ID, type Run, type Work } from "./run.ts";
 import { RUN_KINDS, type RunFold, stepRun } from "./status.ts";
@@ -58,7 +58,7 @@ function captureEntry<E>(
   own: (body: JsonObject, json: string) => E,
 ): CapturedEntry<E> {
   checkEntryKind(kind);
-  if (!isObject(body)) throw usageError(`The body of ${kind} is not an object`, "Give an object.");
+  if (!isJsonObject(body)) throw usageError(`The body of ${kind} is not an object`, "Give an object.");
   const text = canonicalJson(body);
   let parsed: JsonObject | undefined;
   return { kind, text, body: () => (parsed ??= parseBody(text)), own: own(body, text) };
@@ -82,10 +82,6 @@ function captureCheckpoint<P>(checkpoint: NewCheckpoint, own: (live: Planes) => 
     planes: own(planes),
     facts,
   };
-}
-
-function isObject(value: Json): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Folds a commit's entries into the state of the run; null when none concerns it. Throws USAGE for a body that could not be read later. */
@@ -269,7 +265,7 @@ export function captureNewRun(run: NewRunArguments): Omit<Run, "createdAt"> {
   const labels = capture(run.labels ?? {});
   if (!isWork(work))
     throw usageError("A run needs its work", "An issue with its number, a task with its text, or none.");
-  if (!isObject(labels)) throw usageError("Labels must be an object", "Give names and values.");
+  if (!isJsonObject(labels)) throw usageError("Labels must be an object", "Give names and values.");
   return {
     id: run.id,
     workflow: run.workflow,
@@ -288,7 +284,7 @@ interface NewRunArguments {
 }
 
 function isWork(value: Json): value is Work & JsonObject {
-  if (!isObject(value)) return false;
+  if (!isJsonObject(value)) return false;
   switch (value["kind"]) {
     case "issue":
       return typeof value["number"] === "number";

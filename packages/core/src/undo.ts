@@ -6,6 +6,7 @@ import { type Adapters, findAnyWorktree, runMark } from "./adapters.ts";
 import { type Effect, type EffectUndone, readIntent } from "./effects.ts";
 import type { Forge, PullRequest, Subject } from "./forge.ts";
 import { acquireLease } from "./hold-lease.ts";
+import { isObjectId } from "./journal.ts";
 import { type Json, asRecord } from "./json.ts";
 import type { Lease } from "./lease.ts";
 import { mentionsKey } from "./observe-remote.ts";
@@ -471,5 +472,5 @@ function isNumber(value: unknown): value is number {
 }
 
 function isCommit(value: unknown): value is string {
-  return typeof value === "string" && /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value);
+  return typeof value === "string" && isObjectId(value);
 }

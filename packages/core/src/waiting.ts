@@ -48,6 +48,14 @@ export async function startWaiting(
   throw stopped;
 }
 
+/** Waits in this process. Rejects with the cause when the run must stop, or when the user asks for it. */
+export async function waitHere({ adapters, halt }: RunSession, milliseconds: number): Promise<void> {
+  await adapters.wait(milliseconds, AbortSignal.any([halt.signal, halt.wished])).catch((error: unknown) => {
+    halt.checkWish();
+    throw error;
+  });
+}
+
 export function waitingEntry({ for: what, reason, until, decision }: RunWaiting): NewEntry {
   const body = { for: what, reason, until };
   return { kind: "run.waiting", body: decision === undefined ? body : { ...body, decision } };

@@ -3,6 +3,7 @@
 import { access, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
+import { isObjectId } from "@holdfast/core/journal";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import type { ProcessResult } from "@holdfast/platform/subprocess";
@@ -97,14 +98,13 @@ export async function requireIdleWorktree(at: BranchContext): Promise<void> {
   });
 }
 
-const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 /** The commit or the tree of an object. An object that is absent (null) is asked for again. */
 const recallPeeled = createFacts<string | null>(1000);
 
 async function resolve({ git, worktree }: RepositoryContext, name: string, kind: "commit" | "tree"): Promise<string> {
   const { repository } = worktree;
   const ask = async (): Promise<string | null> => (name === "" ? null : findObject(git, `${name}^{${kind}}`));
-  const found = await (FULL_ID.test(name)
+  const found = await (isObjectId(name)
     ? recallPeeled(
         `${repository.objectDirectory} ${name} ${kind}`,
         async () => peelLoose(repository, name)?.[kind] ?? (await ask()),

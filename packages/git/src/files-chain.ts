@@ -9,6 +9,7 @@
 // as commits with a fixed path: as tags of trees they would be sent whole each time. The commits are in no ref here, because
 // `git log --all` would show them.
 
+import { isObjectId } from "@holdfast/core/journal";
 import { SNAPSHOT_AUTHOR } from "./commits.ts";
 
 /** A snapshot, or a commit that a run keeps. */
@@ -33,14 +34,12 @@ export type EntryObject =
 /** Only these refs of a run are sent and accepted. Those of HEADs and indexes are made from the snapshot. */
 const ENTRY_NAME = /^(?:[1-9]\d{0,8}(?:-[0-9a-f]{1,65})?|(?:side|kept)\/[0-9a-f]{40,65})$/;
 
-const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
-
 /** The refs of a run that are sent, snapshots first and in their order: each is close to the one before it. */
 export function entriesOf(run: string, refs: ReadonlyMap<string, string>): readonly ChainEntry[] {
   const prefix = `refs/holdfast/${run}/`;
   const entries = [...refs].flatMap(([ref, id]) => {
     const name = ref.startsWith(prefix) ? ref.slice(prefix.length) : "";
-    return ENTRY_NAME.test(name) && ID.test(id) ? [{ name, id }] : [];
+    return ENTRY_NAME.test(name) && isObjectId(id) ? [{ name, id }] : [];
   });
   const order = ({ name }: ChainEntry): number => (/^\d/.test(name) ? Number.parseInt(name, 10) : Infinity);
   return entries.toSorted((a, b) => order(a) - order(b) || (a.name < b.name ? -1 : 1));
@@ -116,7 +115,7 @@ export function parseChainCommit(
   const text = bytes.toString("utf8");
   const end = text.indexOf("\n\n");
   const [, name, id] = /^\n\n(\S+)\n\nHoldfast-Object: ([0-9a-f]+)\n$/.exec(text.slice(end)) ?? [];
-  if (end === -1 || name === undefined || id === undefined || !ENTRY_NAME.test(name) || !ID.test(id)) return null;
+  if (end === -1 || name === undefined || id === undefined || !ENTRY_NAME.test(name) || !isObjectId(id)) return null;
   const parents = Array.from(text.slice(0, end).matchAll(/^parent ([0-9a-f]{40,64})$/gm), ([, parent]) => parent ?? "");
   return { entry: { name, id }, parents };
 }
@@ -134,12 +133,12 @@ export function parseRecord(text: string, remote: string): ChainRecord {
   const none: ChainRecord = { remote, tip: null, entries: [], problem: null };
   const [first = "", problem = "", ...lines] = text.split("\n");
   const [tip = "", ...url] = first.split(" ");
-  if (url.join(" ") !== JSON.stringify(remote) || (tip !== "-" && !ID.test(tip)) || lines.at(-1) !== "") return none;
+  if (url.join(" ") !== JSON.stringify(remote) || (tip !== "-" && !isObjectId(tip)) || lines.at(-1) !== "") return none;
   const entries = lines.slice(0, -1).map((line) => {
     const [id = "", name = ""] = line.split(" ");
     return { id, name };
   });
-  if (!entries.every(({ id, name }) => ID.test(id) && ENTRY_NAME.test(name))) return none;
+  if (!entries.every(({ id, name }) => isObjectId(id) && ENTRY_NAME.test(name))) return none;
   return { remote, tip: tip === "-" ? null : tip, entries, problem: problem === "" ? null : problem };
 }
 

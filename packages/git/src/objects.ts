@@ -6,6 +6,7 @@ import { chmod, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises"
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createInflate, deflateSync, inflateSync } from "node:zlib";
+import { isObjectId } from "@holdfast/core/journal";
 import { HoldfastError, errorCode } from "@holdfast/platform/error";
 import { type Git, gitError } from "@holdfast/platform/git-command";
 import { type ProcessResult, runProcess } from "@holdfast/platform/subprocess";
@@ -49,7 +50,7 @@ interface SnapshotIds {
 
 /** True if the snapshot exists and has this tree. The contents of the tree are not checked. */
 export async function hasTree(repository: Repository, files: SnapshotIds): Promise<boolean> {
-  if (!ID.test(files.tree) || !ID.test(files.snapshot)) return false;
+  if (!isObjectId(files.tree) || !isObjectId(files.snapshot)) return false;
   return (await findObject(repository.objects, `${files.snapshot}^{tree}`)) === files.tree;
 }
 
@@ -113,7 +114,7 @@ export async function findUnreached(
   repository: Repository,
   params: { readonly commits: readonly string[]; readonly refs: readonly string[] },
 ): Promise<ReadonlySet<string>> {
-  const asked = params.commits.filter((commit) => ID.test(commit));
+  const asked = params.commits.filter((commit) => isObjectId(commit));
   if (asked.length === 0) return new Set();
   const args = ["rev-list", "--ignore-missing", "--stdin", "--not", ...params.refs];
   const walk = await repository.git.output({ args, input: linesOf(asked) });
@@ -122,8 +123,6 @@ export async function findUnreached(
 }
 
 const LOOK_UP_TO = 2000;
-const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
-
 export function isLooseAndFilled(repository: Repository, id: string): boolean {
   return (statSync(loosePath(repository, id), { throwIfNoEntry: false })?.size ?? 0) > 0;
 }

@@ -9,6 +9,7 @@
 import { existsSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { isObjectId } from "@holdfast/core/journal";
 import { RUN_ID } from "@holdfast/core/run";
 import type { SideWorktreeRef, SnapshotRef } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
@@ -362,13 +363,11 @@ interface RunObject {
 }
 
 async function hasObject(repository: Repository, { run, commit }: RunObject): Promise<boolean> {
-  if (!RUN_ID.test(run) || !ID.test(commit)) {
+  if (!RUN_ID.test(run) || !isObjectId(commit)) {
     throw usageError(`${commit} of run ${run} cannot be pinned under that name`);
   }
   return (await findMissingObjects(repository, [commit])).length === 0;
 }
-
-const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 export async function listSideWorktreePins(repository: Repository): Promise<readonly SideWorktreeRef[]> {
   const args = ["for-each-ref", "--format=%(objectname) %(refname) %(committerdate:unix)", "refs/holdfast/*/side/**"];

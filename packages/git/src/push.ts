@@ -3,6 +3,7 @@
 import { devNull } from "node:os";
 import { learnCopy } from "@holdfast/core/copy-files";
 import { type KnownSecret, copiedBlobs, ownSecrets } from "@holdfast/core/known-secrets";
+import { isObjectId } from "@holdfast/core/journal";
 import { type FoundSecret, findSecrets, hasOutsideEffect, maskSecrets } from "@holdfast/core/mask";
 import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret } from "@holdfast/core/branch";
 import { usageError } from "@holdfast/platform/error";
@@ -30,7 +31,7 @@ export async function pushBranch(
   params: { readonly expected: string | null; readonly configured: string | null },
 ): Promise<PushResult> {
   const { expected } = params;
-  if (expected !== null && !/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(expected)) {
+  if (expected !== null && !isObjectId(expected)) {
     throw usageError(
       `${JSON.stringify(expected)} is not a commit id`,
       "Name the whole id of the last commit that was pushed, or null for none.",
@@ -71,8 +72,7 @@ export async function undoPush(
 ): Promise<PushRefusal | null> {
   const ref = `refs/heads/${branch}`;
   const valid = await at.git.result({ args: ["check-ref-format", ref] });
-  const isCommit = (id: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(id);
-  if (valid.code !== 0 || !isCommit(from) || (to !== null && !isCommit(to)))
+  if (valid.code !== 0 || !isObjectId(from) || (to !== null && !isObjectId(to)))
     throw usageError(`${JSON.stringify(branch)} at ${from} is not a pushed branch`);
   const remote = await findRemote(at, configured, "push");
   if (remote === null) return NO_REMOTE;

@@ -1,5 +1,6 @@
 // The git objects of a run as one pack, without those that its remote has: to move a run to another clone.
 
+import { isObjectId } from "@holdfast/core/journal";
 import type { ObjectText, PackedObjects } from "@holdfast/core/workspace";
 import { HoldfastError } from "@holdfast/platform/error";
 import { listRefs } from "./branch-refs.ts";
@@ -7,7 +8,6 @@ import { findMissingObjects, findUnreached, linesOf, readReached, syncRepository
 import { createRef } from "./pins.ts";
 import type { Repository } from "./repository.ts";
 
-const ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 const COMMIT_REF = /\/(?:head|side)\/[0-9a-f]+$/;
 
 /** Only these names below the run's own folder are packed and pinned again. */
@@ -72,8 +72,8 @@ export async function unpackRun(
     throw refused(
       `The run's objects have the format ${packed.format}, and this repository has ${formatOf(repository)}`,
     );
-  const strange = refs.find(({ ref, id }) => !isRefOf(run, ref) || !ID.test(id));
-  if (strange !== undefined || !prerequisites.every((id) => ID.test(id)))
+  const strange = refs.find(({ ref, id }) => !isRefOf(run, ref) || !isObjectId(id));
+  if (strange !== undefined || !prerequisites.every((id) => isObjectId(id)))
     throw damaged(`${JSON.stringify(strange?.ref ?? "a commit")} is not a name of this run`);
   const [absent] = await findMissingObjects(repository, prerequisites);
   if (absent !== undefined)
@@ -97,7 +97,7 @@ export async function pinRun(
   params: { readonly run: string; readonly refs: PackedObjects["refs"] },
 ): Promise<void> {
   for (const { ref, id } of params.refs)
-    if (isRefOf(params.run, ref) && ID.test(id)) await createRef(repository, [ref], id);
+    if (isRefOf(params.run, ref) && isObjectId(id)) await createRef(repository, [ref], id);
   await syncRepository(repository);
 }
 

@@ -4,6 +4,7 @@
 import { join } from "node:path";
 import type { ChangedFile } from "@holdfast/core/branch";
 import type { GitPath } from "@holdfast/core/checkpoint";
+import { isObjectId } from "@holdfast/core/journal";
 import type { Diff, DiffParams, FilePatch, PreviewSnapshot } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
@@ -72,7 +73,7 @@ const FORMATS: Readonly<Record<DiffParams["format"], string>> = {
 const MAX_TEXT_BYTES = 256 * 1024 * 1024;
 
 async function treeOf(repository: Repository, name: string): Promise<string> {
-  const isId = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(name);
+  const isId = isObjectId(name);
   const object = `${name}^{tree}`;
   const found = isId
     ? await recallTree(`${repository.objectDirectory} ${name}`, () => findObject(repository.objects, object))
