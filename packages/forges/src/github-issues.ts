@@ -2,11 +2,10 @@
 
 import * as z from "zod/mini";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
-import type { Forge } from "@holdfast/core/forge";
+import type { Json } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Api, MOST_ASSIGNEES, USER_NAME, forgeRefused, writeOnce } from "./api.ts";
-import { hasMarker, requireKey, requireText, truncateBody, withMarker } from "./body-text.ts";
-import type { ServerComment, ServerComments } from "./server-comments.ts";
+import type { ServerComment, ServerComments } from "./server-forge.ts";
 
 export async function readIssue(github: GithubRepository, number: number): Promise<IssueSnapshot | null> {
   const found = await github.api.read(`${repositoryPath(github)}/issues/${number}`, ISSUE);
@@ -19,36 +18,16 @@ export async function readIssue(github: GithubRepository, number: number): Promi
  * Searches the complete list, newest first. The search index lags behind and would miss an issue created a moment ago.
  * If GitHub reports our login, only our own issues are listed, because a large repository has too many.
  */
-export async function findIssue(github: GithubRepository, key: string): Promise<IssueSnapshot | null> {
-  requireKey(key);
+export async function listOwnIssues(github: GithubRepository): Promise<readonly IssueSnapshot[]> {
   const login = await github.login();
   const creator = login === null ? "" : `&creator=${encodeURIComponent(login)}`;
   const path = `${repositoryPath(github)}/issues?state=all&sort=created&direction=desc${creator}`;
   const all = (await github.api.list(path, ISSUE)) ?? (await confirmAbsent(github)) ?? [];
-  const found = all.find(({ body, pull_request }) => pull_request === undefined && hasMarker(body ?? "", key));
-  return found === undefined ? null : snapshotOf(found);
+  return all.filter(({ pull_request }) => pull_request === undefined).map(snapshotOf);
 }
 
-export async function createIssue(
-  github: GithubRepository,
-  issue: Parameters<Forge["createIssue"]>[0],
-): Promise<IssueSnapshot> {
-  requireText("title", issue.title);
-  const body = truncateBody(issue.body, MAX_BODY_LENGTH, (text) => withMarker(text, issue.key));
-  const there = await findIssue(github, issue.key);
-  if (there !== null) return there;
-  const path = `${repositoryPath(github)}/issues`;
-  const labels = [...new Set(issue.labels)];
-  return await writeOnce(github.api, {
-    request: { method: "POST", path, body: { title: issue.title, body, labels } },
-    done: (made, what) => snapshotOf(github.api.parse(made, ISSUE, what)),
-    find: () => findIssue(github, issue.key),
-    async hidden() {
-      await readRepository(github);
-      return refusedIssues(github, "issues are disabled");
-    },
-    refused: ({ message }) => refusedIssues(github, message),
-  });
+export function parseIssue({ api }: GithubRepository, made: Json | undefined, what: string): IssueSnapshot {
+  return snapshotOf(api.parse(made, ISSUE, what));
 }
 
 /** Equal labels are not written, because each change is an event that users see. GitHub labels are case-insensitive. */
@@ -137,19 +116,11 @@ function sameLabels(a: readonly string[], b: readonly string[]): boolean {
   return known.size === b.length && b.every((label) => known.has(label.toLowerCase()));
 }
 
-function refusedIssues(github: GithubRepository, why: string): HoldfastError {
-  const message = `an issue cannot be created in ${repositoryName(github)}: ${why}`;
-  return forgeRefused(message, "Check that issues are enabled for the repository.", { why: "issue_refused" });
-}
-
 export function commentsOf(github: GithubRepository, number: number): ServerComments {
   const path = `${repositoryPath(github)}/issues/${number}/comments`;
   return {
-    api: github.api,
     number,
     subject: String(number),
-    location: repositoryName(github),
-    maxLength: MAX_BODY_LENGTH,
     path,
     pathOf: (id) => `${repositoryPath(github)}/issues/comments/${id}`,
     async list() {
@@ -158,7 +129,6 @@ export function commentsOf(github: GithubRepository, number: number): ServerComm
       return all.map(toComment);
     },
     parse: (made, what) => toComment(github.api.parse(made, COMMENT, what)),
-    denied: (what) => writeDenied(github, what),
   };
 }
 

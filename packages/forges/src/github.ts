@@ -1,28 +1,12 @@
 // The GitHub forge: its two transports, the login, pull requests with their reviews, and checks of commits.
 
 import * as z from "zod/mini";
-import type {
-  CheckRun,
-  Checks,
-  Forge,
-  Mergeability,
-  NewPullRequest,
-  PullRequest,
-  PullRequestReview,
-} from "@holdfast/core/forge";
+import type { CheckRun, Checks, Forge, Mergeability, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import { isJsonObject } from "@holdfast/core/json";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
-import { type Api, type ClassifiedResponse, createApi, forgeRefused, writeOnce } from "./api.ts";
-import {
-  hasMarker,
-  requireNumber,
-  requireText,
-  reviewText,
-  subjectNumber,
-  truncateBody,
-  withMarker,
-} from "./body-text.ts";
+import { type Api, type ClassifiedResponse, createApi, forgeRefused } from "./api.ts";
+import { reviewText, subjectNumber } from "./body-text.ts";
 import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
   type GithubRepository,
@@ -30,8 +14,8 @@ import {
   checkAccess,
   commentsOf,
   confirmAbsent,
-  createIssue,
-  findIssue,
+  listOwnIssues,
+  parseIssue,
   readIssue,
   readRepository,
   repositoryName,
@@ -39,8 +23,7 @@ import {
   setLabels,
   writeDenied,
 } from "./github-issues.ts";
-import { addServerComment, deleteServerComment, findServerComment, readServerComments } from "./server-comments.ts";
-import { type ServerPulls, closeServerPull, mergeServerPull, requirePull, updateServerPull } from "./server-pulls.ts";
+import { type ForgeServer, createServerForge, findMade, findPull, issuesRefused, requirePull } from "./server-forge.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
 /** GitHub, or a GitHub Enterprise server. */
@@ -49,37 +32,63 @@ export function openGithubForge(options: ServerForgeOptions): Forge {
   const api = createApi({ forge: "GitHub", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
   const { head = { owner, name } } = options;
   const github: GithubRepository = { api, host, owner, name, head, login: cacheLogin(api) };
-  const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
-    requireNumber(number);
-    return await work();
-  };
-  return {
+  return createServerForge(serverOf(github), {
     name: "github",
-    location: repositoryName(github),
     lateMs: LATE_MS,
     marked: (mark) => openGithubForge({ ...options, transport: transport.marked(mark) }),
     checkAccess: () => checkAccess(github),
-    getIssue: (number) => numbered(number, () => readIssue(github, number)),
-    issueComments: (number) => numbered(number, () => readServerComments(commentsOf(github, number))),
-    createIssue: async (issue) => await createIssue(github, issue),
-    findIssue: async (key) => await findIssue(github, key),
-    setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(github, subjectNumber(on), labels)),
-    findComment: (on, key) =>
-      numbered(subjectNumber(on), () => findServerComment(commentsOf(github, subjectNumber(on)), key)),
-    comment: (on, comment) =>
-      numbered(subjectNumber(on), () => addServerComment(commentsOf(github, subjectNumber(on)), comment)),
-    deleteComment: (on, key) =>
-      numbered(subjectNumber(on), () => deleteServerComment(commentsOf(github, subjectNumber(on)), key)),
+    getIssue: (number) => readIssue(github, number),
+    setLabels: (on, labels) => setLabels(github, subjectNumber(on), labels),
     defaultBranch: async () => (await readRepository(github)).default_branch,
-    findPullRequest: (branch) => findPull(github, branch),
-    getPullRequest: (number) => numbered(number, () => getPull(github, number)),
-    createPullRequest: async (request) => await createPull(github, request),
-    updatePullRequest: (number, change) => numbered(number, () => updatePull(github, number, change)),
-    closePullRequest: (number) => numbered(number, () => closePull(github, number)),
-    mergePullRequest: (number, params) => numbered(number, () => mergePull(github, number, params)),
-    checks: async (commit) => await readChecks(github, commit),
-    reviews: (number) => numbered(number, () => readReviews(github, number)),
+    checks: (commit) => readChecks(github, commit),
+    reviews: (number) => readReviews(github, number),
+  });
+}
+
+function serverOf(github: GithubRepository): ForgeServer {
+  const { api } = github;
+  const server: ForgeServer = {
+    api,
+    location: repositoryName(github),
+    place: "repository",
+    noun: "pull request",
+    maxBodyLength: MAX_BODY_LENGTH,
+    requireVisible: () => readRepository(github),
+    denied: (what) => writeDenied(github, what),
+    ownIssues: () => listOwnIssues(github),
+    createIssue: (issue) => ({ method: "POST", path: `${repositoryPath(github)}/issues`, body: { ...issue } }),
+    parseIssue: (made, what) => parseIssue(github, made, what),
+    issuesHidden: () => issuesRefused(server, "issues are disabled"),
+    commentsOf: (on) => commentsOf(github, subjectNumber(on)),
+    getPull: (number) => getPull(github, number),
+    pullsOf: (head) => listPulls(github, head),
+    parsePull: (body, what) => toPullRequest(api.parse(body, PULL, what)),
+    createPull({ title, body, base, draft, head }) {
+      const path = `${repositoryPath(github)}/pulls`;
+      return { method: "POST", path, body: { title, body, base, draft, ...headOf(github, head) } };
+    },
+    async createRefused(request, refusal) {
+      const { head, base } = request;
+      const error = classifyPullError(refusal);
+      // Another call with the same key was faster, or this one succeeded a moment ago.
+      const made = error.why === "exists" ? await findMade(server, request) : null;
+      if (made !== null) return made;
+      const open = error.why === "exists" ? await findPull(server, head) : null;
+      return forgeRefused(
+        `a pull request of ${head} into ${base} cannot be created in ${server.location}: ${refusal.message}`,
+        error.hint,
+        { why: error.why, ...(open === null ? {} : { number: open.number, url: open.url }) },
+      );
+    },
+    updatePull: (number, { title, body }) => ({ method: "PATCH", path: pathOf(github, number), body: { title, body } }),
+    closePull: (number) => ({ method: "PATCH", path: pathOf(github, number), body: { state: "closed" } }),
+    mergePull: async (number, head) => ({
+      method: "PUT",
+      path: `${pathOf(github, number)}/merge`,
+      body: { sha: head, merge_method: await methodOf(github) },
+    }),
   };
+  return server;
 }
 
 /** GitHub ends each request after ten seconds, whether or not the client still waits. */
@@ -152,107 +161,22 @@ async function ownLogin(api: Api): Promise<string | null> {
   }
 }
 
-async function findPull(github: GithubRepository, head: string): Promise<PullRequest | null> {
-  const all = await listPulls(github, head);
-  const found = all.find((pull) => stateOf(pull) === "open") ?? all[0];
-  // Only a request for the single pull request reports whether it can be merged.
-  return found === undefined ? null : await getPull(github, found.number);
-}
-
 async function getPull(github: GithubRepository, number: number): Promise<PullRequest | null> {
   const found = await github.api.read(pathOf(github, number), PULL);
   return found === null ? await confirmAbsent(github) : toPullRequest(found);
-}
-
-async function createPull(github: GithubRepository, request: NewPullRequest): Promise<PullRequest> {
-  requireText("title", request.title);
-  const { title, base, draft, key } = request;
-  const body = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, key));
-  const made = await findMade(github, request);
-  if (made !== null) return made;
-  const path = `${repositoryPath(github)}/pulls`;
-  const head = headOf(github, request.head);
-  return await writeOnce(github.api, {
-    request: { method: "POST", path, body: { title, body, base, draft, ...head } },
-    done: (answer, what) => toPullRequest(github.api.parse(answer, PULL, what)),
-    find: () => findMade(github, request),
-    async hidden() {
-      await readRepository(github);
-      return writeDenied(github, "create a pull request");
-    },
-    async refused(response) {
-      const error = classifyPullError(response);
-      // Another call with the same key was faster, or this one succeeded a moment ago.
-      const made = error.why === "exists" ? await findMade(github, request) : null;
-      if (made !== null) return made;
-      const open = error.why === "exists" ? await findPull(github, request.head) : null;
-      return forgeRefused(
-        `a pull request of ${request.head} into ${base} cannot be created in ${repositoryName(github)}: ${response.message}`,
-        error.hint,
-        { why: error.why, ...(open === null ? {} : { number: open.number, url: open.url }) },
-      );
-    },
-  });
-}
-
-async function updatePull(
-  github: GithubRepository,
-  number: number,
-  change: { readonly title?: string; readonly body?: string },
-): Promise<PullRequest> {
-  return await updateServerPull(pullsOf(github), number, {
-    change,
-    request: ({ title, body }) => ({ method: "PATCH", path: pathOf(github, number), body: { title, body } }),
-  });
-}
-
-async function closePull(github: GithubRepository, number: number): Promise<PullRequest> {
-  const request = { method: "PATCH", path: pathOf(github, number), body: { state: "closed" } } as const;
-  return await closeServerPull(pullsOf(github), number, request);
-}
-
-async function mergePull(
-  github: GithubRepository,
-  number: number,
-  { head }: { readonly head: string },
-): Promise<PullRequest> {
-  return await mergeServerPull(pullsOf(github), number, {
-    head,
-    request: async () => ({
-      method: "PUT",
-      path: `${pathOf(github, number)}/merge`,
-      body: { sha: head, merge_method: await methodOf(github) },
-    }),
-  });
-}
-
-function pullsOf(github: GithubRepository): ServerPulls {
-  return {
-    api: github.api,
-    noun: "pull request",
-    location: repositoryName(github),
-    maxBodyLength: MAX_BODY_LENGTH,
-    get: (number) => getPull(github, number),
-    parse: (body, what) => toPullRequest(github.api.parse(body, PULL, what)),
-    denied: (what) => writeDenied(github, what),
-  };
-}
-
-async function findMade(github: GithubRepository, request: NewPullRequest): Promise<PullRequest | null> {
-  const all = await listPulls(github, request.head);
-  const made = all.find((pull) => hasMarker(pull.body ?? "", request.key));
-  return made === undefined ? null : await getPull(github, made.number);
 }
 
 /**
  * Newest first. Filters by the exact head again, because GitHub ignores a filter it does not understand and returns
  * everything.
  */
-async function listPulls(github: GithubRepository, head: string): Promise<readonly GithubPull[]> {
+async function listPulls(github: GithubRepository, head: string): Promise<readonly PullRequest[]> {
   const label = `${github.head.owner}:${head}`;
   const path = `${repositoryPath(github)}/pulls?state=all&sort=created&direction=desc&head=${encodeURIComponent(label)}`;
   const all = (await github.api.list(path, PULL)) ?? (await confirmAbsent(github)) ?? [];
-  return all.filter(({ head: { ref, label: its } }) => ref === head && isOwner(its, github.head.owner));
+  return all
+    .filter(({ head: { ref, label: its } }) => ref === head && isOwner(its, github.head.owner))
+    .map(toPullRequest);
 }
 
 function isOwner(label: string | null | undefined, owner: string): boolean {
@@ -381,7 +305,7 @@ async function readReviews(github: GithubRepository, number: number): Promise<re
   const reviews = await github.api.list(`${path}/reviews`, REVIEW);
   const remarks = reviews === null || reviews.length === 0 ? [] : await github.api.list(`${path}/comments`, REMARK);
   if (reviews === null || remarks === null) {
-    await requirePull(pullsOf(github), number);
+    await requirePull(serverOf(github), number);
     throw writeDenied(github, `read the reviews of pull request ${number}`);
   }
   return reviews.flatMap((review) => {

@@ -3,10 +3,12 @@
 import * as z from "zod/mini";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge, Subject } from "@holdfast/core/forge";
+import type { Json } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import { type Api, MOST_ASSIGNEES, USER_NAME, forgeRefused, writeOnce } from "./api.ts";
-import { hasMarker, requireKey, requireText, subjectNumber, truncateBody, withMarker } from "./body-text.ts";
-import type { ServerComment, ServerComments } from "./server-comments.ts";
+import { subjectNumber } from "./body-text.ts";
+import type { ServerComment, ServerComments } from "./server-forge.ts";
+import type { ApiRequest } from "./transport.ts";
 
 export async function readIssue(gitlab: GitlabProject, number: number): Promise<IssueSnapshot | null> {
   const found = await gitlab.api.read(pathOf(gitlab, number), ISSUE);
@@ -14,42 +16,22 @@ export async function readIssue(gitlab: GitlabProject, number: number): Promise<
 }
 
 /** Searches the list of this login's issues, newest first. The list is complete and the search index is not. */
-export async function findIssue(gitlab: GitlabProject, key: string): Promise<IssueSnapshot | null> {
-  requireKey(key);
+export async function listOwnIssues(gitlab: GitlabProject): Promise<readonly IssueSnapshot[]> {
   const query = "scope=created_by_me&state=all&order_by=created_at&sort=desc";
-  const all =
-    (await gitlab.api.list(`${projectPath(gitlab.project)}/issues?${query}`, ISSUE)) ??
-    (await confirmAbsent(gitlab)) ??
-    [];
-  const found = all.find(({ description }) => hasMarker(description ?? "", key));
-  return found === undefined ? null : snapshotOf(found);
+  const all = await gitlab.api.list(`${projectPath(gitlab.project)}/issues?${query}`, ISSUE);
+  return (all ?? (await confirmAbsent(gitlab)) ?? []).map(snapshotOf);
 }
 
-export async function createIssue(
-  gitlab: GitlabProject,
-  issue: Parameters<Forge["createIssue"]>[0],
-): Promise<IssueSnapshot> {
-  requireText("title", issue.title);
-  const description = truncateBody(issue.body, MAX_BODY_LENGTH, (text) => withMarker(text, issue.key));
-  const there = await findIssue(gitlab, issue.key);
-  if (there !== null) return there;
-  const path = `${projectPath(gitlab.project)}/issues`;
-  const body = { title: issue.title, description, labels: joinedLabels(issue.labels) };
-  return await writeOnce(gitlab.api, {
-    request: { method: "POST", path, body },
-    done: (made, what) => snapshotOf(gitlab.api.parse(made, ISSUE, what)),
-    find: () => findIssue(gitlab, issue.key),
-    async hidden() {
-      await readProject(gitlab);
-      return writeDenied(gitlab, "create an issue");
-    },
-    refused: ({ message }) =>
-      forgeRefused(
-        `an issue cannot be created in ${projectName(gitlab)}: ${message}`,
-        "Check that issues are enabled for the project.",
-        { why: "issue_refused" },
-      ),
-  });
+export function issueRequest(
+  { project }: GitlabProject,
+  { title, body: description, labels }: Omit<Parameters<Forge["createIssue"]>[0], "key">,
+): ApiRequest {
+  const body = { title, description, labels: joinedLabels(labels) };
+  return { method: "POST", path: `${projectPath(project)}/issues`, body };
+}
+
+export function parseIssue({ api }: GitlabProject, made: Json | undefined, what: string): IssueSnapshot {
+  return snapshotOf(api.parse(made, ISSUE, what));
 }
 
 const ISSUE = z.object({
@@ -92,11 +74,8 @@ export function commentsOf(gitlab: GitlabProject, on: Subject): ServerComments {
     isSystem: system === true,
   });
   return {
-    api: gitlab.api,
     number,
     subject: name,
-    location: projectName(gitlab),
-    maxLength: MAX_BODY_LENGTH,
     path: `${path}/notes`,
     pathOf: (id) => `${path}/notes/${id}`,
     async list() {
@@ -106,7 +85,6 @@ export function commentsOf(gitlab: GitlabProject, on: Subject): ServerComments {
       throw writeDenied(gitlab, `read the comments of ${name}`);
     },
     parse: (made, what) => toComment(gitlab.api.parse(made, NOTE, what)),
-    denied: (what) => writeDenied(gitlab, what),
   };
 }
 
@@ -141,7 +119,7 @@ export async function setLabels(gitlab: GitlabProject, on: Subject, labels: read
 /** GitLab takes labels as one comma-separated text without an escape for a comma. */
 function joinedLabels(labels: readonly string[]): string {
   const bad = labels.find((label) => label.includes(","));
-  if (bad === undefined) return [...new Set(labels)].join(",");
+  if (bad === undefined) return labels.join(",");
   throw new HoldfastError({
     code: "USAGE",
     message: `${JSON.stringify(bad)} cannot be a label at GitLab`,

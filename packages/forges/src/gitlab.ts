@@ -1,35 +1,20 @@
 // The GitLab forge: its two transports, merge requests with their reviews, and checks of commits.
 
 import * as z from "zod/mini";
-import type {
-  CheckRun,
-  Checks,
-  Forge,
-  Mergeability,
-  NewPullRequest,
-  PullRequest,
-  PullRequestReview,
-} from "@holdfast/core/forge";
+import type { CheckRun, Checks, Forge, Mergeability, PullRequest, PullRequestReview } from "@holdfast/core/forge";
 import { systemClock } from "@holdfast/platform/clock";
 import { HoldfastError } from "@holdfast/platform/error";
-import { createApi, forgeRefused, writeOnce } from "./api.ts";
-import {
-  hasMarker,
-  requireNumber,
-  requireText,
-  reviewText,
-  subjectNumber,
-  truncateBody,
-  withMarker,
-} from "./body-text.ts";
+import { createApi, forgeRefused } from "./api.ts";
+import { reviewText } from "./body-text.ts";
 import { MAX_FAILED_LOGS, combineChecks, logTail, requireCommit, unknownCommit } from "./checks.ts";
 import {
   type GitlabProject,
   MAX_BODY_LENGTH,
   commentsOf,
   confirmAbsent,
-  createIssue,
-  findIssue,
+  issueRequest,
+  listOwnIssues,
+  parseIssue,
   projectName,
   projectPath,
   readIssue,
@@ -39,8 +24,7 @@ import {
   subjectPaths,
   writeDenied,
 } from "./gitlab-issues.ts";
-import { addServerComment, deleteServerComment, findServerComment, readServerComments } from "./server-comments.ts";
-import { type ServerPulls, closeServerPull, mergeServerPull, updateServerPull } from "./server-pulls.ts";
+import { type ForgeServer, createServerForge, findMade, findPull } from "./server-forge.ts";
 import { type ServerForgeOptions, type Transport, createHttpTransport, createProgramTransport } from "./transport.ts";
 
 /** GitLab, or a self-hosted server. Pull requests of the Forge interface are merge requests here. */
@@ -49,34 +33,75 @@ export function openGitlabForge(options: ServerForgeOptions): Forge {
   const { head = { owner, name } } = options;
   const api = createApi({ forge: "GitLab", transport, clock, ...(pauseMs === undefined ? {} : { pauseMs }) });
   const gitlab: GitlabProject = { api, host, project: `${owner}/${name}`, head: `${head.owner}/${head.name}` };
-  const numbered = async <T>(number: number, work: () => Promise<T>): Promise<T> => {
-    requireNumber(number);
-    return await work();
-  };
-  return {
+  return createServerForge(serverOf(gitlab), {
     name: "gitlab",
-    location: projectName(gitlab),
     lateMs: LATE_MS,
     marked: (mark) => openGitlabForge({ ...options, transport: transport.marked(mark) }),
     checkAccess: async () => void (await readProject(gitlab)),
-    getIssue: (number) => numbered(number, () => readIssue(gitlab, number)),
-    issueComments: (number) => numbered(number, () => readServerComments(commentsOf(gitlab, number))),
-    createIssue: async (issue) => await createIssue(gitlab, issue),
-    findIssue: async (key) => await findIssue(gitlab, key),
-    setLabels: (on, labels) => numbered(subjectNumber(on), () => setLabels(gitlab, on, labels)),
-    findComment: (on, key) => numbered(subjectNumber(on), () => findServerComment(commentsOf(gitlab, on), key)),
-    comment: (on, comment) => numbered(subjectNumber(on), () => addServerComment(commentsOf(gitlab, on), comment)),
-    deleteComment: (on, key) => numbered(subjectNumber(on), () => deleteServerComment(commentsOf(gitlab, on), key)),
+    getIssue: (number) => readIssue(gitlab, number),
+    setLabels: (on, labels) => setLabels(gitlab, on, labels),
     defaultBranch: () => findDefaultBranch(gitlab),
-    findPullRequest: (branch) => findMergeRequest(gitlab, branch),
-    getPullRequest: (number) => numbered(number, () => getMergeRequest(gitlab, number)),
-    createPullRequest: async (request) => await createMergeRequest(gitlab, request),
-    updatePullRequest: (number, change) => numbered(number, () => updateMergeRequest(gitlab, number, change)),
-    closePullRequest: (number) => numbered(number, () => closeMergeRequest(gitlab, number)),
-    mergePullRequest: (number, params) => numbered(number, () => mergeMergeRequest(gitlab, number, params)),
-    checks: async (commit) => await readChecks(gitlab, commit),
-    reviews: (number) => numbered(number, () => readReviews(gitlab, number)),
+    checks: (commit) => readChecks(gitlab, commit),
+    reviews: (number) => readReviews(gitlab, number),
+  });
+}
+
+function serverOf(gitlab: GitlabProject): ForgeServer {
+  const { api } = gitlab;
+  const server: ForgeServer = {
+    api,
+    location: projectName(gitlab),
+    place: "project",
+    noun: "merge request",
+    maxBodyLength: MAX_BODY_LENGTH,
+    requireVisible: () => readProject(gitlab),
+    denied: (what) => writeDenied(gitlab, what),
+    ownIssues: () => listOwnIssues(gitlab),
+    createIssue: (issue) => issueRequest(gitlab, issue),
+    parseIssue: (made, what) => parseIssue(gitlab, made, what),
+    issuesHidden: () => writeDenied(gitlab, "create an issue"),
+    commentsOf: (on) => commentsOf(gitlab, on),
+    getPull: (number) => getMergeRequest(gitlab, number),
+    pullsOf: (head) => listRequests(gitlab, head),
+    parsePull: (body, what) => toPullRequest(api.parse(body, MERGE_REQUEST, what)),
+    /** Refuses merge requests that GitLab would accept without use: of a branch that does not exist or has no new commits. */
+    async createPull({ title, body, head, base, draft }) {
+      await requireCommits(gitlab, { head, base });
+      const target = gitlab.head === gitlab.project ? {} : { target_project_id: (await readProject(gitlab)).id };
+      return {
+        method: "POST",
+        // A merge request is created in its source project.
+        path: `${projectPath(gitlab.head)}/merge_requests`,
+        body: {
+          source_branch: head,
+          target_branch: base,
+          title: draftTitle(title, draft),
+          description: body,
+          ...target,
+        },
+      };
+    },
+    async createRefused(request, { message }) {
+      // Another call with the same key was faster, or this one succeeded a moment ago.
+      const there = await findMade(server, request);
+      if (there !== null) return there;
+      const found = await findPull(server, request.head);
+      if (found?.state === "open") return exists(gitlab, found);
+      return forgeRefused(
+        `a merge request cannot be created in ${server.location}: ${message}`,
+        "Check the project's rules for merge requests.",
+        { why: "refused" },
+      );
+    },
+    updatePull: (number, { title, body, draft }) => ({
+      method: "PUT",
+      path: pathOf(gitlab, number),
+      body: { title: draftTitle(title, draft), description: body },
+    }),
+    closePull: (number) => ({ method: "PUT", path: pathOf(gitlab, number), body: { state_event: "close" } }),
+    mergePull: (number, head) => ({ method: "PUT", path: `${pathOf(gitlab, number)}/merge`, body: { sha: head } }),
   };
+  return server;
 }
 
 async function findDefaultBranch(gitlab: GitlabProject): Promise<string> {
@@ -124,123 +149,31 @@ export function createGitlabTokenTransport(params: {
 /** In order of precedence, as in `glab`. */
 export const GITLAB_TOKEN_VARIABLES: readonly string[] = ["GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "OAUTH_TOKEN"];
 
-async function findMergeRequest(gitlab: GitlabProject, head: string): Promise<PullRequest | null> {
-  const all = await listRequests(gitlab, head);
-  const found = all.find((request) => stateOf(request) === "open") ?? all[0];
-  // Only a request for the single merge request computes its status.
-  return found === undefined ? null : await getMergeRequest(gitlab, found.iid);
-}
-
 async function getMergeRequest(gitlab: GitlabProject, number: number): Promise<PullRequest | null> {
   const found = await gitlab.api.read(pathOf(gitlab, number), MERGE_REQUEST);
   return found === null ? await confirmAbsent(gitlab) : toPullRequest(found);
 }
 
 /**
- * Refuses merge requests that GitLab would accept without use: of a branch that does not exist or has no new commits.
- */
-async function createMergeRequest(gitlab: GitlabProject, request: NewPullRequest): Promise<PullRequest> {
-  requireText("title", request.title);
-  const description = truncateBody(request.body, MAX_BODY_LENGTH, (text) => withMarker(text, request.key));
-  const made = await findMade(gitlab, request);
-  if (made !== null) return made;
-  await requireCommits(gitlab, request);
-  // A merge request is created in its source project.
-  const path = `${projectPath(gitlab.head)}/merge_requests`;
-  const body = {
-    source_branch: request.head,
-    target_branch: request.base,
-    title: draftTitle(request.title, request.draft),
-    description,
-    ...(gitlab.head === gitlab.project ? {} : { target_project_id: (await readProject(gitlab)).id }),
-  };
-  return await writeOnce(gitlab.api, {
-    request: { method: "POST", path, body },
-    done: (answer, what) => toPullRequest(gitlab.api.parse(answer, MERGE_REQUEST, what)),
-    find: () => findMade(gitlab, request),
-    async hidden() {
-      await readProject(gitlab);
-      return writeDenied(gitlab, "create a merge request");
-    },
-    async refused({ message }) {
-      // Another call with the same key was faster, or this one succeeded a moment ago.
-      const there = await findMade(gitlab, request);
-      if (there !== null) return there;
-      const found = await findMergeRequest(gitlab, request.head);
-      if (found?.state === "open") return exists(gitlab, found);
-      return forgeRefused(
-        `a merge request cannot be created in ${projectName(gitlab)}: ${message}`,
-        "Check the project's rules for merge requests.",
-        { why: "refused" },
-      );
-    },
-  });
-}
-
-async function updateMergeRequest(
-  gitlab: GitlabProject,
-  number: number,
-  change: { readonly title?: string; readonly body?: string },
-): Promise<PullRequest> {
-  return await updateServerPull(pullsOf(gitlab), number, {
-    change,
-    request: ({ title, body, draft }) => ({
-      method: "PUT",
-      path: pathOf(gitlab, number),
-      body: { title: draftTitle(title, draft), description: body },
-    }),
-  });
-}
-
-async function closeMergeRequest(gitlab: GitlabProject, number: number): Promise<PullRequest> {
-  const request = { method: "PUT", path: pathOf(gitlab, number), body: { state_event: "close" } } as const;
-  return await closeServerPull(pullsOf(gitlab), number, request);
-}
-
-async function mergeMergeRequest(
-  gitlab: GitlabProject,
-  number: number,
-  { head }: { readonly head: string },
-): Promise<PullRequest> {
-  return await mergeServerPull(pullsOf(gitlab), number, {
-    head,
-    request: () => ({ method: "PUT", path: `${pathOf(gitlab, number)}/merge`, body: { sha: head } }),
-  });
-}
-
-function pullsOf(gitlab: GitlabProject): ServerPulls {
-  return {
-    api: gitlab.api,
-    noun: "merge request",
-    location: projectName(gitlab),
-    maxBodyLength: MAX_BODY_LENGTH,
-    get: (number) => getMergeRequest(gitlab, number),
-    parse: (body, what) => toPullRequest(gitlab.api.parse(body, MERGE_REQUEST, what)),
-    denied: (what) => writeDenied(gitlab, what),
-  };
-}
-
-async function findMade(gitlab: GitlabProject, request: NewPullRequest): Promise<PullRequest | null> {
-  const all = await listRequests(gitlab, request.head);
-  const made = all.find(({ description }) => hasMarker(description ?? "", request.key));
-  return made === undefined ? null : await getMergeRequest(gitlab, made.iid);
-}
-
-/**
  * Newest first, and only from the project that receives our branches: other projects may have a branch of the same
  * name.
  */
-async function listRequests(gitlab: GitlabProject, head: string): Promise<readonly MergeRequest[]> {
+async function listRequests(gitlab: GitlabProject, head: string): Promise<readonly PullRequest[]> {
   const query = `state=all&order_by=created_at&sort=desc&source_branch=${encodeURIComponent(head)}`;
   const path = `${projectPath(gitlab.project)}/merge_requests?${query}`;
   const all = (await gitlab.api.list(path, MERGE_REQUEST)) ?? (await confirmAbsent(gitlab)) ?? [];
   const named = all.filter((request) => request.source_branch === head);
   if (named.length === 0) return [];
   const id = gitlab.head === gitlab.project ? null : (await readProject(gitlab, gitlab.head)).id;
-  return named.filter(({ source_project_id: source, target_project_id: target }) => source === (id ?? target));
+  return named
+    .filter(({ source_project_id: source, target_project_id: target }) => source === (id ?? target))
+    .map(toPullRequest);
 }
 
-async function requireCommits(gitlab: GitlabProject, { head, base }: NewPullRequest): Promise<void> {
+async function requireCommits(
+  gitlab: GitlabProject,
+  { head, base }: { readonly head: string; readonly base: string },
+): Promise<void> {
   const commit = await gitlab.api.read(branchPath(gitlab.head, head), BRANCH);
   if (commit === null) {
     await readProject(gitlab, gitlab.head);
@@ -252,8 +185,8 @@ async function requireCommits(gitlab: GitlabProject, { head, base }: NewPullRequ
     const hint = "Give a branch that exists in the project.";
     throw forgeRefused(`base branch ${base} does not exist`, hint, { why: "base_missing", base });
   }
-  const open = (await listRequests(gitlab, head)).find((one) => stateOf(one) === "open" && one.target_branch === base);
-  if (open !== undefined) throw exists(gitlab, toPullRequest(open));
+  const open = (await listRequests(gitlab, head)).find((one) => one.state === "open" && one.base === base);
+  if (open !== undefined) throw exists(gitlab, open);
   // GitLab cannot compare two projects. A merge request without new commits is harmless there.
   if (gitlab.head !== gitlab.project) return;
   const range = `from=${encodeURIComponent(base)}&to=${encodeURIComponent(head)}`;
