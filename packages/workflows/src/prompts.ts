@@ -88,13 +88,6 @@ export function parsePrompts<N extends string>(prompts: Prompts<N>, options: Jso
   return Object.fromEntries(names.map((name) => [name, source(name)])) as Record<N, PromptSource | null>;
 }
 
-/** The option as stored JSON. */
-export function promptsJson(sources: PromptSources): JsonObject {
-  return Object.fromEntries(
-    Object.entries(sources).map(([name, source]) => [name, source === null ? null : { ...source }]),
-  );
-}
-
 async function readTemplate(outputs: Pick<Outputs, "read">, path: string): Promise<string> {
   const found = await outputs.read(path);
   if (found !== null) return found;

@@ -126,10 +126,7 @@ interface HasParts {
 /** A stage context of any workflow, for code that does not use the workflow's state. */
 export type AnyStageContext = StageContext<JsonObject>;
 
-export interface GateCommand {
-  readonly command: string;
-  readonly timeoutMs: number;
-}
+export type GateCommand = { readonly command: string; readonly timeoutMs: number };
 
 /** Parses the option `gate`. Accepts a bare string as the command. The default timeout is ten minutes. */
 export function parseGate(workflow: string, given: JsonObject): GateCommand | null {

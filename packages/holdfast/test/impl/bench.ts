@@ -21,7 +21,7 @@ import { createTestAdapters } from "@holdfast/test-support/core/work-bench";
 import { createGitBranches } from "@holdfast/git/branches";
 import { openGitWorkspaces } from "@holdfast/git/workspaces";
 import { implWorkflow } from "@holdfast/workflows/impl/workflow";
-import { implOptionsJson, parseImplOptions } from "@holdfast/workflows/impl/options";
+import { parseImplOptions } from "@holdfast/workflows/impl/options";
 import { type ImplState, parseImplState } from "@holdfast/workflows/impl/state";
 import { applyLimits } from "../../src/change-limits.ts";
 import { type BenchGit, benchGit } from "../bench/bench-git.ts";
@@ -136,7 +136,7 @@ export async function makeBench(params: {
           id: RUN,
           work: { kind: "issue", number },
           inputs,
-          config: { ...config, inputs: implOptionsJson(options) },
+          config: { ...config, inputs: options },
           workspace,
         });
         return await executeRun({ adapters, run: RUN, workflow, signal, listen });

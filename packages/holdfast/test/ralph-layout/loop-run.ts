@@ -5,7 +5,7 @@ import type { Holdfast } from "../../src/holdfast.ts";
 import { type Planes, type Trigger, emptyPlanes } from "@holdfast/core/checkpoint";
 import type { NewEntry } from "@holdfast/core/journal";
 import type { JsonObject } from "@holdfast/core/json";
-import { parseRalphOptions, ralphOptionsJson } from "@holdfast/workflows/ralph/options";
+import { parseRalphOptions } from "@holdfast/workflows/ralph/options";
 import type { Reflection } from "@holdfast/workflows/ralph/iteration";
 import { initialRalphState } from "@holdfast/workflows/ralph/state";
 
@@ -53,7 +53,7 @@ function planesOf(params: {
 }): Planes {
   const { iteration, trigger, stage = "iterate", options = {}, extensions = {} } = params;
   const planes = emptyPlanes({ workflow: "ralph", stage });
-  const inputs = ralphOptionsJson(parseRalphOptions({ task: "fix the tests", until: "npm test", ...options }));
+  const inputs = parseRalphOptions({ task: "fix the tests", until: "npm test", ...options });
   const memory = Array.from({ length: Math.min(3, iteration) }, (_, at) => reflection(iteration - at)).toReversed();
   const totals = { ...initialRalphState.totals, iterations: iteration, failed: iteration, tokens: 100 * iteration };
   const loopId = params.loopId === undefined ? LOOP : params.loopId;

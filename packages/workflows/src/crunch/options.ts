@@ -2,10 +2,11 @@
 
 import { checkAgentName } from "@holdfast/core/agent";
 import { type JsonObject, parseShape } from "@holdfast/core/json";
-import { checkNames, count, flag, nullableText, optionError, record, text } from "@holdfast/core/options";
+import { nullableText, optionError, record, text } from "@holdfast/core/options";
 import type { TransitionTable, WorkflowShape } from "@holdfast/core/transitions";
-import { type PromptSources, type Prompts, parsePrompts, promptsJson } from "../prompts.ts";
-import { type GateCommand, parseGate } from "../worktree.ts";
+import { type OptionsOf, countOption, flagOption, groupOption, readOptions } from "../options.ts";
+import { type Prompts, parsePrompts } from "../prompts.ts";
+import { parseGate } from "../worktree.ts";
 import { defaultCrunchSettings } from "./default-settings.ts";
 import { ISSUE_TYPES, parsePhase } from "./phases.ts";
 import { type CrunchSettings, SETTINGS_SHAPE } from "./settings.ts";
@@ -36,93 +37,53 @@ export const CRUNCH_PROMPTS: Prompts<CrunchPrompt> = {
   },
 };
 
-interface CrunchLimits {
-  /** How often the end-to-end check may send the work back. */
-  readonly e2eFailures: number;
-  /** How often the failed nodes of a phase run again before the run accepts the failure or asks the user. */
-  readonly replays: number;
-}
+const OPTIONS = {
+  /** The last phase to execute; "done" waits until the pull request is merged. */
+  target: parseTarget,
+  /** null: from the issue's labels, or a feature by default. */
+  type: parseType,
+  /** Maximum number of nodes that run in parallel. */
+  maxParallel: countOption(3, 1),
+  /** `provider:model` by role or by agent; an entry for the agent takes precedence. */
+  models: parseModels,
+  yolo: flagOption(false),
+  gate: (given: JsonObject) => parseGate("crunch", given),
+  /** null: the default branch of the remote or the forge. */
+  baseBranch: nullableText,
+  draft: flagOption(false),
+  /** Whether the pull request says that an agent made it. */
+  attribution: flagOption(true),
+  limits: groupOption("crunch limits", {
+    /** How often the end-to-end check may send the work back. */
+    e2eFailures: countOption(3, 0),
+    /** How often the failed nodes of a phase run again before the run accepts the failure or asks the user. */
+    replays: countOption(1, 0),
+  }),
+  /** Agents, team, weights, veto rules and graphs: the user's files merged over the built-in settings. */
+  settings: parseSettings,
+  prompts: (given: JsonObject) => parsePrompts(CRUNCH_PROMPTS, given),
+} as const;
 
 /** The options of a crunch run. The checkpoint's config keeps them, so that a resumed run uses the same options. */
-export interface CrunchOptions {
-  /** The last phase to execute; "done" waits until the pull request is merged. */
-  readonly target: CrunchStage | "done";
-  /** null: from the issue's labels, or a feature by default. */
-  readonly type: "bug" | "feature" | null;
-  /** Maximum number of nodes that run in parallel. */
-  readonly maxParallel: number;
-  /** `provider:model` by role or by agent; an entry for the agent takes precedence. */
-  readonly models: Readonly<Record<string, string>>;
-  readonly yolo: boolean;
-  readonly gate: GateCommand | null;
-  /** null: the default branch of the remote or the forge. */
-  readonly baseBranch: string | null;
-  readonly draft: boolean;
-  /** Whether the pull request says that an agent made it. */
-  readonly attribution: boolean;
-  readonly limits: CrunchLimits;
-  /** Agents, team, weights, veto rules and graphs: the user's files merged over the built-in settings. */
-  readonly settings: CrunchSettings;
-  readonly prompts: PromptSources<CrunchPrompt>;
-}
+export type CrunchOptions = OptionsOf<typeof OPTIONS>;
 
-export const defaultCrunchOptions: CrunchOptions = {
-  target: "ready-to-merge",
-  type: null,
-  maxParallel: 3,
-  models: {},
-  yolo: false,
-  gate: null,
-  baseBranch: null,
-  draft: false,
-  attribution: true,
-  limits: { e2eFailures: 3, replays: 1 },
-  settings: defaultCrunchSettings,
-  prompts: parsePrompts(CRUNCH_PROMPTS, {}),
-};
+export const defaultCrunchOptions: CrunchOptions = readOptions("crunch", OPTIONS, {});
 
 /** Throws USAGE for an unknown name or an invalid value. */
 export function parseCrunchOptions(given: JsonObject): CrunchOptions {
-  const base = defaultCrunchOptions;
-  checkNames("crunch", given, Object.keys(base));
-  return {
-    target: parseTarget(given),
-    type: parseType(given),
-    maxParallel: count(given, "maxParallel", base.maxParallel, 1),
-    models: parseModels(record(given, "models")),
-    yolo: flag(given, "yolo", base.yolo),
-    gate: parseGate("crunch", given),
-    baseBranch: nullableText(given, "baseBranch"),
-    draft: flag(given, "draft", base.draft),
-    attribution: flag(given, "attribution", base.attribution),
-    limits: parseLimits(record(given, "limits")),
-    settings: parseSettings(given),
-    prompts: parsePrompts(CRUNCH_PROMPTS, given),
-  };
-}
-
-/** The options as stored JSON; parsing it again gives the same options. */
-export function crunchOptionsJson(options: CrunchOptions): JsonObject {
-  const { models, gate, limits, prompts, ...rest } = options;
-  return {
-    ...rest,
-    models: { ...models },
-    gate: gate === null ? null : { ...gate },
-    limits: { ...limits },
-    prompts: promptsJson(prompts),
-  };
+  return readOptions("crunch", OPTIONS, given);
 }
 
 /** Accepts "validation", the former name of e2e. */
-function parseTarget(given: JsonObject): CrunchOptions["target"] {
+function parseTarget(given: JsonObject): CrunchStage | "done" {
   const value = given["target"];
-  if (value === undefined || value === null) return defaultCrunchOptions.target;
+  if (value === undefined || value === null) return "ready-to-merge";
   const phase = typeof value === "string" ? parsePhase(value) : null;
   if (phase !== null && (phase === "done" || isCrunchStage(phase))) return phase;
   throw optionError("target", value, [...CRUNCH_STAGES, "done"]);
 }
 
-function parseType(given: JsonObject): CrunchOptions["type"] {
+function parseType(given: JsonObject): "bug" | "feature" | null {
   const value = given["type"];
   if (value === undefined || value === null) return null;
   if (value === "bug" || value === "feature") return value;
@@ -133,25 +94,17 @@ function parseType(given: JsonObject): CrunchOptions["type"] {
   );
 }
 
-function parseModels(given: JsonObject): CrunchOptions["models"] {
+function parseModels(given: JsonObject): Readonly<Record<string, string>> {
+  const models = record(given, "models");
   return Object.fromEntries(
-    Object.keys(given).map((name) => [name, checkAgentName(`models.${name}`, text(given, name))]),
+    Object.keys(models).map((name) => [name, checkAgentName(`models.${name}`, text(models, name))]),
   );
 }
 
 function parseSettings(given: JsonObject): CrunchSettings {
   const value = given["settings"];
-  if (value === undefined || value === null) return defaultCrunchOptions.settings;
+  if (value === undefined || value === null) return defaultCrunchSettings;
   return parseShape({ shape: SETTINGS_SHAPE, value, what: "The settings of crunch" });
-}
-
-function parseLimits(given: JsonObject): CrunchLimits {
-  const base = defaultCrunchOptions.limits;
-  checkNames("crunch limits", given, Object.keys(base));
-  return {
-    e2eFailures: count(given, "e2eFailures", base.e2eFailures, 0),
-    replays: count(given, "replays", base.replays, 0),
-  };
 }
 
 /** Stages at which a run can stop: crunch's phases, as far as a run executes them. */

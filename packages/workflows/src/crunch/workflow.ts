@@ -28,7 +28,6 @@ import {
   CRUNCH_SHAPE,
   type CrunchOptions,
   type CrunchStage,
-  crunchOptionsJson,
   isCrunchStage,
   parseCrunchOptions,
   stageAfter,
@@ -136,7 +135,7 @@ export const crunchPlugin: WorkflowPlugin = {
   prompts: CRUNCH_PROMPTS,
   create(given, adapters) {
     const options = parseCrunchOptions(given);
-    return { workflow: crunchWorkflow(options, adapters), options: crunchOptionsJson(options) };
+    return { workflow: crunchWorkflow(options, adapters), options };
   },
   roles(options, own) {
     const models = asJsonObject(options["models"]);
@@ -171,7 +170,7 @@ export const crunchPlugin: WorkflowPlugin = {
       throw pastTarget(run.id, stage, options.target);
     return {
       workflow: crunchWorkflow(options, adapters),
-      options: crunchOptionsJson(options),
+      options,
       agent,
       base: options.baseBranch,
       branch: branchNamedIn(planes.extensions),
@@ -219,7 +218,7 @@ const changeTarget: ChangeLimit = ({ run, planes, value }) => {
   const at = stopped ?? (isCrunchStage(position.stage) ? position.stage : null);
   if (at !== null && isPast(at, target)) throw pastTarget(run.id, at, target);
   return {
-    options: crunchOptionsJson({ ...options, target }),
+    options: { ...options, target },
     continuesAt: stopped === null ? null : entryAfter(stopped, position.iteration),
     reason: `The target is ${target} instead of ${options.target}`,
   };

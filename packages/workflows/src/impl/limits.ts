@@ -5,7 +5,7 @@ import type { Json, JsonObject } from "@holdfast/core/json";
 import { type Position, counterOf } from "@holdfast/core/position";
 import { usageError } from "@holdfast/platform/error";
 import type { ChangeLimit } from "../plugin.ts";
-import { type ImplOptions, implOptionsJson, parseImplOptions } from "./options.ts";
+import { type ImplOptions, parseImplOptions } from "./options.ts";
 import { type LimitName, parseImplState } from "./state.ts";
 
 /** Each limit by its flag. `used`: what the run has counted towards it. */
@@ -72,7 +72,7 @@ function changeLimit(flag: string, { run, planes, value }: Parameters<ChangeLimi
     );
   const { stopped: _, ...rest } = state;
   return {
-    options: implOptionsJson(raised),
+    options: raised,
     ...(stopped === null ? {} : { values: { ...rest, stuckReport: null } }),
     continuesAt: stopped === null ? null : { stage: stopped.stage, iteration: stopped.iteration },
     reason: `The limit is ${now} ${what} instead of ${before}`,

@@ -13,7 +13,7 @@ import { fatalStage } from "./fatal.ts";
 import { implStage, simplifyStage } from "./implement.ts";
 import { writeCheckpointFile } from "./layout.ts";
 import { implFreshness, implLimits, withLimits } from "./limits.ts";
-import { type ImplOptions, implOptionsJson, parseImplOptions } from "./options.ts";
+import { type ImplOptions, parseImplOptions } from "./options.ts";
 import { planInput } from "./plan.ts";
 import { IMPL_PROMPTS } from "./prompts.ts";
 import { pullRequestStage } from "./pull-request.ts";
@@ -209,7 +209,7 @@ export const implPlugin: WorkflowPlugin = {
   prompts: IMPL_PROMPTS,
   create(given, adapters) {
     const { options } = parseImplOptions(given);
-    return { workflow: implWorkflow(options, adapters), options: implOptionsJson(options) };
+    return { workflow: implWorkflow(options, adapters), options };
   },
   roles({ implModel, review, reviewModel, simplify }, own) {
     const impl = implModel ?? own;
@@ -234,7 +234,7 @@ export const implPlugin: WorkflowPlugin = {
     if (agent === null && options.implModel === null) throw importWithoutAgent(run);
     return {
       workflow: implWorkflow(options, adapters),
-      options: implOptionsJson(options),
+      options,
       agent,
       base: options.baseBranch,
       async check() {

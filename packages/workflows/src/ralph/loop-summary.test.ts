@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
 import { summarizeLoop } from "./loop-summary.ts";
-import { ralphOptionsJson, parseRalphOptions } from "./options.ts";
+import { parseRalphOptions } from "./options.ts";
 import { initialRalphState, parseRalphState, reduceRecorded } from "./state.ts";
 
 const planes = emptyPlanes({ workflow: "ralph", stage: "iterate" });
 const config = {
   ...planes.config,
-  inputs: ralphOptionsJson(parseRalphOptions({ task: "x", until: ["make", "make test"], maxIterations: 7 })),
+  inputs: parseRalphOptions({ task: "x", until: ["make", "make test"], maxIterations: 7 }),
 };
 
 test("a loop that has started", () => {

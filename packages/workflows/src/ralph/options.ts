@@ -1,13 +1,23 @@
 // The options of the ralph workflow: the loop, its units of work, quality weights, detection and layout files.
 
-import { checkAgentName } from "@holdfast/core/agent";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
-import { checkNames, count, flag, nullableText, optionError, record, text, within, word } from "@holdfast/core/options";
+import { checkNames, count, nullableText, optionError, text } from "@holdfast/core/options";
 import { type RetentionPolicy, loopRetention } from "@holdfast/core/retention";
 import { makeRunId } from "@holdfast/core/run";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { LayoutSettings } from "../plugin.ts";
-import { type PromptSources, type Prompts, parsePrompts, promptsJson } from "../prompts.ts";
+import {
+  type OptionsOf,
+  countOption,
+  flagOption,
+  groupOption,
+  modelOption,
+  nullableCountOption,
+  readOptions,
+  withinOption,
+  wordOption,
+} from "../options.ts";
+import { type Prompts, parsePrompts } from "../prompts.ts";
 
 /**
  * The types of a ralph run. All run on one workflow and differ only in their units of work (see planUnits).
@@ -37,17 +47,7 @@ export type MemoryPolicy = (typeof MEMORY_POLICIES)[number];
 export const DIMENSIONS = ["validation", "completeness", "correctness", "readability", "efficiency"] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
-/** null: this detection is disabled. */
-export interface Detection {
-  /** Number of consecutive iterations with the same failure or without any file change. */
-  readonly stuck: number | null;
-  /** Number of turns between the same two states: 4 is A, B, A, B. */
-  readonly oscillation: number | null;
-  /** Points of quality below the best iteration. */
-  readonly regression: number | null;
-  /** Number of newest iterations over which the cost of an iteration is averaged. */
-  readonly burn: number | null;
-}
+const MOST_WEIGHT = 1_000_000;
 
 type RalphPrompt = "iterate" | "continue";
 /** The built-in templates are the files in prompts/. */
@@ -62,131 +62,88 @@ export const RALPH_PROMPTS: Prompts<RalphPrompt> = {
   },
 };
 
-/** The options of a ralph run. The checkpoint's config keeps them, so that a resumed run uses the same options. */
-export interface RalphOptions {
-  readonly workflowType: WorkflowType;
-  readonly task: string;
+const regressionPoints = withinOption(10, 0, 100);
+const readDetection = groupOption("ralph detection", {
+  /** Number of consecutive iterations with the same failure or without any file change. */
+  stuck: nullableCountOption(3, 2),
+  /** Number of turns between the same two states: 4 is A, B, A, B. */
+  oscillation: nullableCountOption(4, 4),
+  /** Points of quality below the best iteration. */
+  regression: (given: JsonObject, name: string) => (given[name] === null ? null : regressionPoints(given, name)),
+  /** Number of newest iterations over which the cost of an iteration is averaged. */
+  burn: nullableCountOption(5, 2),
+});
+/** null: this detection is disabled. */
+export type Detection = ReturnType<typeof readDetection>;
+
+const readWeights = groupOption("ralph qualityWeights", {
+  validation: withinOption(30, 0, MOST_WEIGHT),
+  completeness: withinOption(25, 0, MOST_WEIGHT),
+  correctness: withinOption(25, 0, MOST_WEIGHT),
+  readability: withinOption(10, 0, MOST_WEIGHT),
+  efficiency: withinOption(10, 0, MOST_WEIGHT),
+} satisfies Record<Dimension, unknown>);
+
+const OPTIONS = {
+  workflowType: wordOption("ralph_loop", WORKFLOW_TYPES),
+  task: (given: JsonObject, name: string) => (given[name] === undefined || given[name] === "" ? "" : text(given, name)),
   /** The criterion: all commands must exit with 0. A ralph_loop has at least one. */
-  readonly until: readonly Check[];
+  until: parseChecks,
   /** For a flow_command at least one, with unique names; otherwise empty. */
-  readonly steps: readonly FlowStep[];
+  steps: parseSteps,
   /** For a skill_execution; otherwise null. */
-  readonly skill: Skill | null;
+  skill: parseSkill,
   /** Total of all units. */
-  readonly maxIterations: number;
+  maxIterations: countOption(200, 1),
   /** Attempts per unit. A ralph_loop ignores it: only maxIterations limits it. */
-  readonly attempts: number;
+  attempts: countOption(3, 1),
   /** Working time of the run; null: no limit. */
-  readonly maxMinutes: number | null;
+  maxMinutes: nullableCountOption(null),
   /** Tokens that an iteration may use, for the efficiency dimension; null: not measured. */
-  readonly tokensPerIteration: number | null;
-  readonly memory: { readonly capacity: number; readonly policy: MemoryPolicy };
-  readonly detection: Detection;
+  tokensPerIteration: nullableCountOption(null),
+  memory: groupOption("ralph memory", { capacity: parseCapacity, policy: wordOption("fifo", MEMORY_POLICIES) }),
+  detection: readDetection,
   /**
    * What happens when the loop is stuck or oscillates. rollback: restores the best iteration, once for each best, then
    * stops.
    */
-  readonly onStuck: "stop" | "ask" | "rollback";
+  onStuck: wordOption("stop", ["stop", "ask", "rollback"]),
   /** Relative weights: only their proportions matter. At least one is above 0. */
-  readonly qualityWeights: Readonly<Record<Dimension, number>>;
+  qualityWeights: parseWeights,
   /** null: created when the run begins. */
-  readonly loopId: string | null;
+  loopId: parseLoopId,
   /** Decides which loop gets the next free slot: the highest number. */
-  readonly priority: number;
-  /** `provider:model`; null: the run's default model. */
-  readonly model: string | null;
-  readonly yolo: boolean;
-  readonly agentTimeoutMs: number | null;
+  priority: withinOption(0, -1000, 1000),
+  model: modelOption,
+  yolo: flagOption(false),
+  agentTimeoutMs: nullableCountOption(null),
   /** Whether the criterion is checked before the first iteration. If it already passes, the loop costs nothing. */
-  readonly firstCheck: boolean;
+  firstCheck: flagOption(true),
   /** Whether the loop ends in a pull request or only with commits on its branch. */
-  readonly pullRequest: boolean;
-  readonly draft: boolean;
+  pullRequest: flagOption(false),
+  draft: flagOption(false),
   /** Whether the pull request says that an agent made it. */
-  readonly attribution: boolean;
+  attribution: flagOption(true),
   /** null: the default branch of the remote or the forge. */
-  readonly baseBranch: string | null;
-  readonly prompts: PromptSources<RalphPrompt>;
-}
+  baseBranch: nullableText,
+  prompts: (given: JsonObject) => parsePrompts(RALPH_PROMPTS, given),
+} as const;
 
-export const defaultRalphOptions: RalphOptions = {
-  workflowType: "ralph_loop",
-  task: "",
-  until: [],
-  steps: [],
-  skill: null,
-  maxIterations: 200,
-  attempts: 3,
-  maxMinutes: null,
-  tokensPerIteration: null,
-  memory: { capacity: 3, policy: "fifo" },
-  detection: { stuck: 3, oscillation: 4, regression: 10, burn: 5 },
-  onStuck: "stop",
-  qualityWeights: { validation: 30, completeness: 25, correctness: 25, readability: 10, efficiency: 10 },
-  loopId: null,
-  priority: 0,
-  model: null,
-  yolo: false,
-  agentTimeoutMs: null,
-  firstCheck: true,
-  pullRequest: false,
-  draft: false,
-  attribution: true,
-  baseBranch: null,
-  prompts: parsePrompts(RALPH_PROMPTS, {}),
-};
+/** The options of a ralph run. The checkpoint's config keeps them, so that a resumed run uses the same options. */
+export type RalphOptions = OptionsOf<typeof OPTIONS>;
+
+/** The task and the work of the workflow type have no default. */
+export const defaultRalphOptions: RalphOptions = readOptions("ralph", OPTIONS, {});
 
 /** Throws USAGE for an unknown name, an invalid value, or a type without its required options. */
 export function parseRalphOptions(given: JsonObject): RalphOptions {
-  const base = defaultRalphOptions;
-  checkNames("ralph", given, Object.keys(base));
-  const parsed = {
-    workflowType: word(given, "workflowType", base.workflowType, WORKFLOW_TYPES),
-    until: parseChecks(given, "until"),
-    steps: parseSteps(given),
-    skill: parseSkill(given),
-    maxIterations: count(given, "maxIterations", base.maxIterations, 1),
-    attempts: count(given, "attempts", base.attempts, 1),
-    maxMinutes: nullableCount(given, "maxMinutes", base.maxMinutes),
-    tokensPerIteration: nullableCount(given, "tokensPerIteration", base.tokensPerIteration),
-    memory: parseMemory(record(given, "memory")),
-    detection: parseDetection(record(given, "detection")),
-    onStuck: word(given, "onStuck", base.onStuck, ["stop", "ask", "rollback"]),
-    qualityWeights: parseWeights(record(given, "qualityWeights")),
-    loopId: parseLoopId(given),
-    priority: within(given, "priority", base.priority, { least: -1000, most: 1000 }),
-    model: parseModel(given),
-    yolo: flag(given, "yolo", base.yolo),
-    agentTimeoutMs: nullableCount(given, "agentTimeoutMs", base.agentTimeoutMs),
-    firstCheck: flag(given, "firstCheck", base.firstCheck),
-    pullRequest: flag(given, "pullRequest", base.pullRequest),
-    draft: flag(given, "draft", base.draft),
-    attribution: flag(given, "attribution", base.attribution),
-    baseBranch: nullableText(given, "baseBranch"),
-    prompts: parsePrompts(RALPH_PROMPTS, given),
-  };
-  return { ...parsed, task: parseTask(given, parsed) };
-}
-
-/** The options as stored JSON; parsing it again gives the same options. */
-export function ralphOptionsJson(options: RalphOptions): JsonObject {
-  const { memory, detection, qualityWeights, prompts, ...rest } = options;
-  return {
-    ...rest,
-    memory: { ...memory },
-    detection: { ...detection },
-    qualityWeights: { ...qualityWeights },
-    prompts: promptsJson(prompts),
-  };
+  const options = readOptions("ralph", OPTIONS, given);
+  return { ...options, task: taskOf(given, options) };
 }
 
 /** A flow and a skill define their own work; their task is optional context. */
-function parseTask(
-  given: JsonObject,
-  parsed: Pick<RalphOptions, "workflowType" | "until" | "steps" | "skill">,
-): string {
-  const { workflowType, until, steps, skill } = parsed;
-  const task = given["task"] === undefined || given["task"] === "" ? null : text(given, "task");
+function taskOf(given: JsonObject, options: RalphOptions): string {
+  const { workflowType, task, until, steps, skill } = options;
   if (workflowType !== "flow_command" && steps.length > 0)
     throw optionError("steps", steps.length, `workflowType "flow_command" with it`);
   if (workflowType !== "skill_execution" && skill !== null)
@@ -194,15 +151,15 @@ function parseTask(
   switch (workflowType) {
     case "ralph_loop":
       if (until.length === 0) throw optionError("until", null, "the command that says when the loop is done");
-      return task ?? text(given, "task");
+      return text(given, "task");
     case "agent_task":
-      return task ?? text(given, "task");
+      return text(given, "task");
     case "flow_command":
       if (steps.length === 0) throw optionError("steps", null, "the steps of the flow: name, prompt, until");
-      return task ?? `Carry out the flow: ${steps.map((step) => step.name).join(", ")}`;
+      return task || `Carry out the flow: ${steps.map((step) => step.name).join(", ")}`;
     case "skill_execution":
       if (skill === null) throw optionError("skill", null, "the skill: name, text, arguments");
-      return task ?? `Carry out the skill ${skill.name}`;
+      return task || `Carry out the skill ${skill.name}`;
   }
 }
 
@@ -241,57 +198,22 @@ function parseSkill(given: JsonObject): Skill | null {
   return { name: text(skill, "name").slice(0, 100), text: text(skill, "text"), arguments: args };
 }
 
-function parseMemory(given: JsonObject): RalphOptions["memory"] {
-  const base = defaultRalphOptions.memory;
-  checkNames("ralph memory", given, Object.keys(base));
-  const capacity = count(given, "capacity", base.capacity, 1);
-  if (capacity > 10) throw optionError("memory.capacity", capacity, "a whole number from 1 to 10");
-  return { capacity, policy: word(given, "policy", base.policy, MEMORY_POLICIES) };
+function parseCapacity(given: JsonObject): number {
+  const capacity = count(given, "capacity", 3, 1);
+  if (capacity <= 10) return capacity;
+  throw optionError("memory.capacity", capacity, "a whole number from 1 to 10");
 }
 
-function parseDetection(given: JsonObject): Detection {
-  const base = defaultRalphOptions.detection;
-  checkNames("ralph detection", given, Object.keys(base));
-  const regression = given["regression"];
-  return {
-    stuck: nullableCount(given, "stuck", base.stuck, 2),
-    oscillation: nullableCount(given, "oscillation", base.oscillation, 4),
-    regression: regression === null ? null : within(given, "regression", base.regression ?? 0, { least: 0, most: 100 }),
-    burn: nullableCount(given, "burn", base.burn, 2),
-  };
-}
-
-function parseWeights(given: JsonObject): RalphOptions["qualityWeights"] {
-  const base = defaultRalphOptions.qualityWeights;
-  checkNames("ralph qualityWeights", given, DIMENSIONS);
-  const weight = (name: Dimension): number => within(given, name, base[name], { least: 0, most: 1_000_000 });
-  const weights = {
-    validation: weight("validation"),
-    completeness: weight("completeness"),
-    correctness: weight("correctness"),
-    readability: weight("readability"),
-    efficiency: weight("efficiency"),
-  };
-  if (DIMENSIONS.every((name) => weights[name] === 0))
-    throw optionError("qualityWeights", given, "one above 0 at least");
-  return weights;
+function parseWeights(given: JsonObject, name: string): ReturnType<typeof readWeights> {
+  const weights = readWeights(given, name);
+  if (DIMENSIONS.some((dimension) => weights[dimension] > 0)) return weights;
+  throw optionError(name, given[name] ?? null, "one above 0 at least");
 }
 
 function parseLoopId(given: JsonObject): string | null {
   const id = nullableText(given, "loopId");
   if (id === null || (LOOP_ID.test(id) && id.length <= 100)) return id;
   throw optionError("loopId", id, "ralph-, words of a-z and 0-9, and 8 hex digits, such as ralph-fix-tests-a1b2c3d4");
-}
-
-function parseModel(given: JsonObject): string | null {
-  const model = nullableText(given, "model");
-  return model === null ? null : checkAgentName("model", model);
-}
-
-function nullableCount(given: JsonObject, name: string, otherwise: number | null, least = 1): number | null {
-  const value = given[name];
-  if (value === undefined) return otherwise;
-  return value === null ? null : count(given, name, 0, least);
 }
 
 function asObject(name: string, value: Json): JsonObject {

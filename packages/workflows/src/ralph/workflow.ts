@@ -38,7 +38,6 @@ import {
   makeLoopId,
   parseRalphOptions,
   planUnits,
-  ralphOptionsJson,
 } from "./options.ts";
 import { reflectStage } from "./reflect.ts";
 import {
@@ -211,7 +210,7 @@ export const ralphPlugin: WorkflowPlugin = {
   prompts: RALPH_PROMPTS,
   create(given, adapters) {
     const options = parseRalphOptions(given);
-    return { workflow: ralphWorkflow(options, adapters), options: ralphOptionsJson(options) };
+    return { workflow: ralphWorkflow(options, adapters), options };
   },
   roles: ({ model }, own) => namedRoles({ agent: model ?? own }),
   withAgent: (options) => ({ ...options, model: null }),
@@ -253,7 +252,7 @@ export const ralphPlugin: WorkflowPlugin = {
     if (enters.stage === "begin" && enters.iteration >= options.maxIterations) throw importAtLimit(run, options);
     return {
       workflow: ralphWorkflow(options, adapters),
-      options: ralphOptionsJson(options),
+      options,
       agent,
       base: options.baseBranch,
       enters,
@@ -305,7 +304,7 @@ const changeCriterion: ChangeLimit = ({ planes, value }) => {
   const said = ({ until }: RalphOptions): string => until.map(({ command }) => command).join(" && ");
   if (said(before) === said(after)) return null;
   return {
-    options: ralphOptionsJson(after),
+    options: after,
     continuesAt: null,
     reason: `The check is ${said(after)} instead of ${said(before)}`,
   };
@@ -324,7 +323,7 @@ const changeIterations: ChangeLimit = ({ run, planes, value }) => {
     );
   if (max === options.maxIterations && !atLimit) return null;
   return {
-    options: ralphOptionsJson({ ...options, maxIterations: max }),
+    options: { ...options, maxIterations: max },
     continuesAt: atLimit ? { stage: "iterate", iteration: position.iteration + 1 } : null,
     reason: `The limit is ${max} iterations in total instead of ${options.maxIterations}`,
   };
