@@ -4,6 +4,16 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
 
+/** The values that are set, to be laid over defaults: an undefined one must not hide its default. null is a value. */
+export function givenValues<T extends object>(values: T): GivenValues<T> {
+  // Only entries with undefined values are removed, which is what the type states.
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as GivenValues<T>;
+}
+
+type GivenValues<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
+  [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
+};
+
 export function whole(value: unknown, least: number): number | undefined {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= least ? value : undefined;
 }

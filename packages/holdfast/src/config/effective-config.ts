@@ -8,7 +8,7 @@ import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { type FleetSettings, fleetEntries, mergeFleet } from "./fleet-settings.ts";
 import type { FileConfig } from "./schema.ts";
 import { resolvePlace, withoutPassword } from "@holdfast/postgres/store-url";
-import { formatDuration, formatSize } from "@holdfast/formats/setting-values";
+import { formatDuration, formatSize, givenValues } from "@holdfast/formats/setting-values";
 import { DEFAULT_WORK, type WorkSettings, mergeWork, workEntries } from "./work-settings.ts";
 
 export interface Settings {
@@ -176,34 +176,30 @@ function mergeSettings(layers: ConfigLayers, values: FileConfig): Settings {
     store: storeOf(layers, values),
     maxStoreBytes: typeof values.store === "object" ? values.store.maxSize : null,
     retention: {
+      ...retention,
       perTrigger,
       defaultKeep: keep["default"] ?? retention.defaultKeep,
-      maxPerRun: given(rules.maxPerRun, retention.maxPerRun),
-      maxAgeDays: given(rules.maxAge, retention.maxAgeDays),
-      minRunAgeDays: given(rules.minRunAge, hasOwnRules(rules) ? null : (retention.minRunAgeDays ?? null)),
-      onSuccess: rules.onSuccess ?? retention.onSuccess,
-      onFailure: rules.onFailure ?? retention.onFailure,
-      recentDays: rules.recent ?? retention.recentDays,
-      maxBytes: given(rules.maxBytes, retention.maxBytes),
+      minRunAgeDays: hasOwnRules(rules) ? null : (retention.minRunAgeDays ?? null),
+      ...givenValues({
+        maxPerRun: rules.maxPerRun,
+        maxAgeDays: rules.maxAge,
+        minRunAgeDays: rules.minRunAge,
+        onSuccess: rules.onSuccess,
+        onFailure: rules.onFailure,
+        recentDays: rules.recent,
+        maxBytes: rules.maxBytes,
+      }),
     },
     workspace: {
-      maxUntrackedBytes: values.workspace?.maxUntrackedBytes ?? workspace.maxUntrackedBytes,
-      includeIgnored: values.workspace?.includeIgnored ?? workspace.includeIgnored,
-      mainCheckout: values.workspace?.mainCheckout ?? workspace.mainCheckout,
+      ...workspace,
+      ...givenValues(values.workspace ?? {}),
       worktrees: worktrees === undefined ? workspace.worktrees : resolve(directory, worktrees),
-      setup: values.workspace?.setup ?? workspace.setup,
-      copy: values.workspace?.copy ?? workspace.copy,
     },
     gc: { auto: values.gc?.auto ?? gc.auto },
     files: { remote: values.files?.remote ?? null },
     fleet: mergeFleet(values.fleet, dispatchOf(layers, values)),
     work: { ...work, agents: { ...work.agents, env: namedInEnvironment(layers.env) ?? work.agents.env } },
   };
-}
-
-/** A null in the file is a choice ("never"); only an absent key falls back to the default. */
-function given<T>(value: T | undefined, fallback: T): T {
-  return value === undefined ? fallback : value;
 }
 
 function storeOf(layers: ConfigLayers, values: FileConfig): string | null {

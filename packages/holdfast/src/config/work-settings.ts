@@ -11,7 +11,7 @@ import {
   delaysOf,
 } from "@holdfast/core/error-policy";
 import type { FORMAT_NAMES } from "@holdfast/formats/format-names";
-import { formatDuration } from "@holdfast/formats/setting-values";
+import { formatDuration, givenValues } from "@holdfast/formats/setting-values";
 import { DEFAULT_LAYOUT, type LayoutSettings } from "@holdfast/workflows/plugin";
 import { DEFAULT_SLOTS, type SlotSettings } from "@holdfast/workflows/built-in";
 import { type RalphOptions, defaultRalphOptions } from "@holdfast/workflows/ralph/options";
@@ -168,6 +168,7 @@ export const DEFAULT_WORK: WorkSettings = {
 
 export function mergeWork(values: FileConfig, directory: string, imported: ErrorPolicy | null): WorkSettings {
   const { models, forge, impl = {}, budget = {}, mirror, aiwg = {} } = values;
+  const { maxIdle, checkpointEvery, args, env } = values.agents ?? {};
   const prompts: Partial<Record<PromptRole, string | undefined>> = impl.prompts ?? {};
   const promptOf = (role: PromptRole): string | null => {
     const file = prompts[role];
@@ -177,15 +178,10 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
   return {
     agent: values.agent ?? DEFAULT_WORK.agent,
     mode: values.mode ?? DEFAULT_WORK.mode,
-    models: { ...DEFAULT_WORK.models, ...given(models ?? {}) },
+    models: { ...DEFAULT_WORK.models, ...givenValues(models ?? {}) },
     agents: {
-      idleMs: values.agents?.maxIdle === undefined ? DEFAULT_WORK.agents.idleMs : values.agents.maxIdle,
-      checkpointEveryMs:
-        values.agents?.checkpointEvery === undefined
-          ? DEFAULT_WORK.agents.checkpointEveryMs
-          : values.agents.checkpointEvery,
-      args: values.agents?.args ?? DEFAULT_WORK.agents.args,
-      env: values.agents?.env ?? DEFAULT_WORK.agents.env,
+      ...DEFAULT_WORK.agents,
+      ...givenValues({ idleMs: maxIdle, checkpointEveryMs: checkpointEvery, args, env }),
     },
     forge: {
       kind: forge?.kind ?? DEFAULT_WORK.forge.kind,
@@ -194,7 +190,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
     },
     impl: {
       ...DEFAULT_WORK.impl,
-      ...given(impl),
+      ...givenValues(impl),
       prompts: {
         impl: promptOf("impl"),
         review: promptOf("review"),
@@ -202,8 +198,8 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
         rebase: promptOf("rebase"),
         continue: promptOf("continue"),
       },
-      limits: { ...DEFAULT_WORK.impl.limits, ...given(impl.limits ?? {}) },
-      thresholds: { ...DEFAULT_WORK.impl.thresholds, ...given(impl.thresholds ?? {}) },
+      limits: { ...DEFAULT_WORK.impl.limits, ...givenValues(impl.limits ?? {}) },
+      thresholds: { ...DEFAULT_WORK.impl.thresholds, ...givenValues(impl.thresholds ?? {}) },
     },
     ralph: mergeRalph(values.ralph ?? {}),
     budget: {
@@ -212,9 +208,9 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
       milliseconds: budget.maxTime ?? null,
     },
     errors: mergeErrors(values.errors ?? {}, imported),
-    checkpoints: { ...DEFAULT_WORK.checkpoints, ...given(values.checkpoints ?? {}) },
+    checkpoints: { ...DEFAULT_WORK.checkpoints, ...givenValues(values.checkpoints ?? {}) },
     approve: values.approve ?? DEFAULT_WORK.approve,
-    loops: { ...DEFAULT_WORK.loops, ...given(values.loops ?? {}) },
+    loops: { ...DEFAULT_WORK.loops, ...givenValues(values.loops ?? {}) },
     assumedTokens: budget.assumedTokens ?? DEFAULT_WORK.assumedTokens,
     prices: values.prices ?? DEFAULT_WORK.prices,
     mirror: {
@@ -223,7 +219,7 @@ export function mergeWork(values: FileConfig, directory: string, imported: Error
     },
     aiwg: {
       ...DEFAULT_WORK.aiwg,
-      ...given(aiwg),
+      ...givenValues(aiwg),
       layout: values.layout ?? DEFAULT_WORK.aiwg.layout,
       directory: aiwg.directory === undefined ? null : resolve(directory, aiwg.directory),
     },
@@ -234,10 +230,10 @@ function mergeRalph({ untilTimeout, ...ralph }: NonNullable<FileConfig["ralph"]>
   const base = DEFAULT_WORK.ralph;
   return {
     ...base,
-    ...given(ralph),
+    ...givenValues(ralph),
     untilTimeoutMs: untilTimeout ?? base.untilTimeoutMs,
-    detection: { ...base.detection, ...given(ralph.detection ?? {}) },
-    quality: { ...base.quality, ...given(ralph.quality ?? {}) },
+    detection: { ...base.detection, ...givenValues(ralph.detection ?? {}) },
+    quality: { ...base.quality, ...givenValues(ralph.quality ?? {}) },
   };
 }
 
@@ -313,14 +309,6 @@ export function workEntries(work: WorkSettings): readonly (readonly [string, str
     ["budget.maxCost", budget.microUsd === null ? "none" : budget.microUsd / 1e6],
     ["budget.maxTime", budget.milliseconds === null ? "none" : formatDuration(budget.milliseconds)],
   ];
-}
-
-/** Removes undefined values, so that an undefined value does not override a default. */
-function given<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  // Only entries with undefined values are removed, which is what the type states.
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
 }
 
 function argsText(args: AgentArgs): string {
