@@ -13,6 +13,18 @@ import type { Role } from "./team.ts";
 
 const MINUTE = 60_000;
 
+/** What the settings of an agent leave out. */
+export const BLANK_PROFILE: AgentProfile = {
+  role: "implementer",
+  phases: [],
+  domains: [],
+  keywords: [],
+  always: false,
+  timeoutMs: 5 * MINUTE,
+  agent: null,
+  about: "",
+};
+
 /** Seventeen agents that cover most issues. A file in the repository can change them or add others. */
 export const DEFAULT_AGENTS: Readonly<Record<string, AgentProfile>> = {
   orchestrator: agent("coordinator", ["enrich", "implementing", "e2e", "docs"], {
@@ -90,16 +102,7 @@ function agent(
   phases: readonly Phase[],
   rest: Partial<AgentProfile> & Pick<AgentProfile, "about">,
 ): AgentProfile {
-  return {
-    role,
-    phases,
-    domains: [],
-    keywords: [],
-    always: false,
-    timeoutMs: 5 * MINUTE,
-    agent: null,
-    ...rest,
-  };
+  return { ...BLANK_PROFILE, role, phases, ...rest };
 }
 
 function specialist(
@@ -122,7 +125,7 @@ const SECURITY: TemplateCondition = { ...ALWAYS, domains: ["security"] };
 const INFRA: TemplateCondition = { ...ALWAYS, domains: ["infra"] };
 
 /** Agents change only files, and only in a side worktree that can be reset. Every node may therefore run again. */
-const BLANK: Omit<TemplateNode, "id" | "who" | "action" | "task"> = {
+export const BLANK_NODE: Omit<TemplateNode, "id" | "who" | "action" | "task"> = {
   after: [],
   priority: "normal",
   timeoutMs: null,
@@ -277,11 +280,11 @@ const DEFAULT_GRAPHS: Readonly<Record<GraphPhase, GraphTemplate>> = {
 type Rest = Partial<TemplateNode> & Pick<TemplateNode, "task">;
 
 function node(id: string, agent: string, action: string, rest: Rest): TemplateNode {
-  return { ...BLANK, id, who: { kind: "agent", agent }, action, ...rest };
+  return { ...BLANK_NODE, id, who: { kind: "agent", agent }, action, ...rest };
 }
 
 function role(id: string, name: "implementer" | "quality", action: string, rest: Rest): TemplateNode {
-  return { ...BLANK, id, who: { kind: "role", role: name }, action, ...rest };
+  return { ...BLANK_NODE, id, who: { kind: "role", role: name }, action, ...rest };
 }
 
 /** The settings that apply unless a file in the repository overrides them. */

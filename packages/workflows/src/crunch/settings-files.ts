@@ -18,9 +18,9 @@ import {
   settingValue,
   yesOrNo,
 } from "@holdfast/formats/settings-file";
-import { formatDuration, milliseconds, nonEmpty, whole } from "@holdfast/formats/setting-values";
+import { formatDuration, givenValues, milliseconds, nonEmpty, whole } from "@holdfast/formats/setting-values";
 import { parseYaml } from "@holdfast/platform/yaml";
-import { defaultCrunchSettings } from "./default-settings.ts";
+import { BLANK_NODE, BLANK_PROFILE, defaultCrunchSettings } from "./default-settings.ts";
 import { PHASES, parsePhase } from "./phases.ts";
 import {
   type AgentProfile,
@@ -30,13 +30,12 @@ import {
   GRAPH_PHASES,
   type GraphPhase,
   type GraphTemplate,
-  type TeamRules,
   type TemplateEdge,
   type TemplateNode,
   type VetoRules,
   type WeightRules,
 } from "./settings.ts";
-import { ROLES } from "./team.ts";
+import { COMPLEXITY_LEVELS, ROLES } from "./team.ts";
 
 export interface CrunchFile {
   /** Path below `.holdfast/crunch`, such as `graphs/docs.yaml`. */
@@ -95,67 +94,61 @@ class Reading {
 
   #take(kind: CrunchFileKind, given: Given): void {
     const { settings } = this;
+    const names = (named: readonly NamedAt[]): readonly Misplaced[] => checkNames(named, this.#known);
     switch (kind.kind) {
-      case "agents": {
-        const file = check(agentsSchema, given);
-        if (file === null || misplaced(checkAgents(file, settings.agents), given)) return;
-        this.settings = { ...settings, agents: mergeAgents(file, settings.agents) };
-        return;
-      }
-      case "team": {
-        const file = check(teamSchema, given);
-        if (file === null) return;
-        const named =
-          file.fallbackImplementer === undefined ? [] : [[file.fallbackImplementer, ["fallbackImplementer"]] as const];
-        if (misplaced(checkNames(named, this.#known), given)) return;
-        this.settings = { ...settings, team: mergeTeam(file, settings.team) };
-        return;
-      }
-      case "weights": {
-        const file = check(weightsSchema, given);
-        if (file === null) return;
-        const exact = Object.keys(file.agents ?? {}).filter((name) => !name.endsWith("*"));
-        if (
-          misplaced(
-            checkNames(
-              exact.map((name) => [name, ["agents", name]] as const),
-              this.#known,
-            ),
-            given,
-          )
-        )
-          return;
-        this.settings = { ...settings, weights: mergeWeights(file, settings.weights) };
-        return;
-      }
-      case "veto": {
-        const file = check(vetoSchema, given);
-        if (file === null) return;
-        const named = Object.keys(file).map((name) => [name, [name]] as const);
-        if (misplaced(checkNames(named, this.#known), given)) return;
-        this.settings = { ...settings, veto: mergeVeto(file, settings.veto) };
-        return;
-      }
-      case "graph": {
-        const template = this.#graph(kind.phase, given);
-        if (template === null) return;
-        this.settings = { ...settings, graphs: { ...settings.graphs, [kind.phase]: template } };
-        return;
-      }
+      case "agents":
+        return this.#merge(given, agentsSchema, {
+          misplaced: (file) => checkAgents(file, settings.agents),
+          merged: (file) => ({ agents: mergeAgents(file, settings.agents) }),
+        });
+      case "team":
+        return this.#merge(given, teamSchema, {
+          misplaced: ({ fallbackImplementer: name }) =>
+            names(name === undefined ? [] : [[name, ["fallbackImplementer"]]]),
+          merged: (file) => ({ team: { ...settings.team, ...givenValues(file) } }),
+        });
+      case "weights":
+        return this.#merge(given, weightsSchema, {
+          misplaced: ({ agents = {} }) =>
+            names(Object.keys(agents).flatMap((name) => (name.endsWith("*") ? [] : [[name, ["agents", name]]]))),
+          merged: (file) => ({ weights: mergeWeights(file, settings.weights) }),
+        });
+      case "veto":
+        return this.#merge(given, vetoSchema, {
+          misplaced: (file) => names(Object.keys(file).map((name) => [name, [name]])),
+          merged: (file) => ({ veto: mergeVeto(file, settings.veto) }),
+        });
+      case "graph":
+        return this.#graph(kind.phase, given);
     }
   }
 
-  #graph(phase: GraphPhase, given: Given): GraphTemplate | null {
+  #graph(phase: GraphPhase, given: Given): void {
     const earlier = this.#phases.get(phase);
     if (earlier !== undefined) {
       const message = `${earlier} is for the same phase`;
       given.report([problemAt({ source: given.source, range: undefined, message, hint: "Keep one of the two." })]);
-      return null;
+      return;
     }
     this.#phases.set(phase, given.path);
-    const file = check(graphSchema, given);
-    if (file === null || misplaced(checkGraphFile(file, this.#known), given)) return null;
-    return templateOf(file);
+    this.#merge(given, graphSchema, {
+      misplaced: (file) => checkGraphFile(file, this.#known),
+      merged: (file) => ({ graphs: { ...this.settings.graphs, [phase]: templateOf(file) } }),
+    });
+  }
+
+  /** Merges a file over the settings, or reports why it cannot be. */
+  #merge<T>(
+    given: Given,
+    schema: Schema<T>,
+    rules: {
+      readonly misplaced: (file: T) => readonly Misplaced[];
+      readonly merged: (file: T) => Partial<CrunchSettings>;
+    },
+  ): void {
+    const file = check(schema, given);
+    if (file === null || misplaced(rules.misplaced(file), given)) return;
+    this.settings = { ...this.settings, ...rules.merged(file) };
   }
 }
 
@@ -202,6 +195,8 @@ interface Misplaced {
   readonly hint?: string;
 }
 
+/** A name of an agent, and where it is in the file. */
+type NamedAt = readonly [name: string, path: readonly PropertyKey[]];
 type Agents = Readonly<Record<string, AgentProfile>>;
 
 /** An unknown name defines a new agent, which needs every field without a default. */
@@ -221,11 +216,8 @@ function checkAgents(file: AgentsFile, known: Agents): readonly Misplaced[] {
   return [...found, ...checkNames(removed, known)];
 }
 
-/** Checks that each name is an agent's. Each name comes with its path for the error. */
-function checkNames(
-  names: readonly (readonly [string, readonly PropertyKey[]])[],
-  known: Agents,
-): readonly Misplaced[] {
+/** Checks that each name is an agent's. */
+function checkNames(names: readonly NamedAt[], known: Agents): readonly Misplaced[] {
   return names
     .filter(([name]) => !Object.hasOwn(known, name))
     .map(([name, path]) => ({ path, message: `there is no agent "${name}"`, ...guess(name, known) }));
@@ -293,47 +285,25 @@ function hinted(near: string | undefined): { readonly hint?: string } {
 
 /** Merges the file over the known settings, field by field. A graph file, in contrast, replaces the whole graph. */
 
-function mergeAgents(
-  file: AgentsFile,
-  known: Readonly<Record<string, AgentProfile>>,
-): Readonly<Record<string, AgentProfile>> {
+function mergeAgents(file: AgentsFile, known: Agents): Agents {
   const removed = new Set(file.remove);
   const merged = new Map(Object.entries(known).filter(([name]) => !removed.has(name)));
   for (const [name, { timeout, ...given }] of Object.entries(file.agents ?? {})) {
-    const base = Object.hasOwn(known, name) ? (known[name] ?? DEFAULT_PROFILE) : DEFAULT_PROFILE;
-    const { role = base.role, phases = base.phases, domains = base.domains, keywords = base.keywords } = given;
-    const { always = base.always, agent = base.agent, about = base.about, languages = base.languages } = given;
-    const rest = { always, agent, about, timeoutMs: timeout ?? base.timeoutMs };
-    merged.set(name, { role, phases, domains, keywords, ...(languages === undefined ? {} : { languages }), ...rest });
+    const base = Object.hasOwn(known, name) ? (known[name] ?? BLANK_PROFILE) : BLANK_PROFILE;
+    merged.set(name, { ...base, ...givenValues(given), timeoutMs: timeout ?? base.timeoutMs });
   }
   return Object.fromEntries(merged);
 }
 
-function mergeTeam(file: TeamFile, known: TeamRules): TeamRules {
-  return {
-    labelPoints: file.labelPoints ?? known.labelPoints,
-    keywordPoints: file.keywordPoints ?? known.keywordPoints,
-    leastPoints: file.leastPoints ?? known.leastPoints,
-    fallbackImplementer: file.fallbackImplementer ?? known.fallbackImplementer,
-  };
-}
-
-function mergeWeights(file: WeightsFile, known: WeightRules): WeightRules {
-  const over = (given: NonNullable<WeightsFile["others"]> | undefined, base: WeightRules["others"]) => ({
-    base: given?.base ?? base.base,
-    boost: given?.boost ?? base.boost,
-    domains: given?.domains ?? base.domains,
-  });
-  const others = over(file.others, known.others);
+function mergeWeights(
+  { agents: given = {}, others: forOthers = {}, ...rest }: WeightsFile,
+  known: WeightRules,
+): WeightRules {
+  const others = { ...known.others, ...givenValues(forOthers) };
   const agents = new Map(Object.entries(known.agents));
-  for (const [name, given] of Object.entries(file.agents ?? {}))
-    agents.set(name, over(given, agents.get(name) ?? others));
-  return {
-    agents: Object.fromEntries(agents),
-    others,
-    maxRounds: file.maxRounds ?? known.maxRounds,
-    margin: file.margin ?? known.margin,
-  };
+  for (const [name, weight] of Object.entries(given))
+    agents.set(name, { ...(agents.get(name) ?? others), ...givenValues(weight) });
+  return { ...known, ...givenValues(rest), agents: Object.fromEntries(agents), others };
 }
 
 function mergeVeto(file: VetoFile, known: VetoRules): VetoRules {
@@ -350,24 +320,13 @@ function templateOf(file: GraphFile): GraphTemplate {
   return { nodes: file.nodes.map((node) => nodeOf(node)), edges: (file.edges ?? []).map((edge) => edgeOf(edge)) };
 }
 
-function nodeOf(node: GraphFile["nodes"][number]): TemplateNode {
+function nodeOf({ agent = "", role, timeout, when = {}, ...given }: GraphFile["nodes"][number]): TemplateNode {
   return {
-    id: node.id,
-    who: node.role === undefined ? { kind: "agent", agent: node.agent ?? "" } : { kind: "role", role: node.role },
-    action: node.action,
-    task: node.task,
-    after: node.after ?? [],
-    priority: node.priority ?? "normal",
-    timeoutMs: node.timeout ?? null,
-    retries: node.retries ?? 0,
-    idempotent: node.idempotent ?? true,
-    edits: node.edits ?? false,
-    outputs: node.outputs ?? [],
-    when: {
-      domains: node.when?.domains ?? [],
-      labels: node.when?.labels ?? [],
-      complexity: node.when?.complexity ?? null,
-    },
+    ...BLANK_NODE,
+    ...givenValues(given),
+    who: role === undefined ? { kind: "agent", agent } : { kind: "role", role },
+    timeoutMs: timeout ?? null,
+    when: { ...BLANK_NODE.when, ...givenValues(when) },
   };
 }
 
@@ -382,21 +341,9 @@ function edgeOf({ type, from, to, key, by }: NonNullable<GraphFile["edges"]>[num
   }
 }
 
-const DEFAULT_PROFILE: AgentProfile = {
-  role: "implementer",
-  phases: [],
-  domains: [],
-  keywords: [],
-  always: false,
-  timeoutMs: 300_000,
-  agent: null,
-  about: "",
-};
-
 /** Schemas of the files in `.holdfast/crunch/`. Durations have units, and missing values keep their default. */
 
 const PRIORITIES = ["critical", "high", "normal", "low"] as const;
-const LEVELS = ["LOW", "MEDIUM", "HIGH", "CRITICAL"] as const;
 
 const agentsSchema = z.strictObject({
   remove: z.optional(texts("agents")),
@@ -459,7 +406,7 @@ const node = z.strictObject({
     z.strictObject({
       domains: z.optional(texts("domains")),
       labels: z.optional(texts("labels")),
-      complexity: z.optional(choice(LEVELS)),
+      complexity: z.optional(choice(COMPLEXITY_LEVELS)),
     }),
   ),
 });
@@ -475,7 +422,6 @@ const edge = z.strictObject({
 const graphSchema = z.strictObject({ nodes: z.array(node), edges: z.optional(z.array(edge)) });
 
 type AgentsFile = z.output<typeof agentsSchema>;
-type TeamFile = z.output<typeof teamSchema>;
 type WeightsFile = z.output<typeof weightsSchema>;
 type VetoFile = z.output<typeof vetoSchema>;
 type GraphFile = z.output<typeof graphSchema>;
