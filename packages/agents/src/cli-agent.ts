@@ -17,7 +17,7 @@ import {
 } from "@holdfast/core/agent";
 import { asRecord, asText, sha256 } from "@holdfast/core/json";
 import type { Clock } from "@holdfast/platform/clock";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { randomId } from "@holdfast/platform/identity";
 import { childEnvironment } from "@holdfast/platform/marked-process";
 import { type ProcessResult, findProgram, runProcess } from "@holdfast/platform/subprocess";
@@ -171,7 +171,7 @@ function checkedSessions(sessions: AgentSessions): AgentSessions {
     async write(params) {
       if (SESSION_ID.test(params.session)) return await sessions.write(params);
       const message = `${JSON.stringify(params.session)} is not a session id`;
-      throw new HoldfastError({ code: "USAGE", message, hint: "A new session takes over." });
+      throw usageError(message, "A new session takes over.");
     },
   };
 }

@@ -3,7 +3,7 @@
 import { AGENT_LIST, type Agent, type AgentArgs } from "@holdfast/core/agent";
 import { nearest } from "@holdfast/core/options";
 import type { Clock } from "@holdfast/platform/clock";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { createAcpAgent } from "./acp.ts";
 import { createClaudeAgent } from "./claude.ts";
 import { createCodexAgent } from "./codex.ts";
@@ -51,12 +51,11 @@ export function createAgentRegistry(params: {
       const found = agents.find((agent) => agent.name === provider);
       if (found !== undefined) return found;
       const [guess] = nearest(provider, names);
-      throw new HoldfastError({
-        code: "USAGE",
-        message: `There is no agent ${JSON.stringify(provider)}`,
-        hint: `${guess === undefined ? "" : `Did you mean ${guess}? `}Give provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
-        data: { provider, names },
-      });
+      throw usageError(
+        `There is no agent ${JSON.stringify(provider)}`,
+        `${guess === undefined ? "" : `Did you mean ${guess}? `}Give provider:model with one of ${AGENT_LIST}; \`holdfast agents\` shows which are ready.`,
+        { provider, names },
+      );
     },
   };
 }

@@ -1,7 +1,7 @@
 // Bodies of issues, comments and pull requests: idempotency keys, length limits, closing references and review text.
 
 import type { Subject } from "@holdfast/core/forge";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 
 /** Adds the key to the body as an invisible marker. The marker identifies the resource later, for any login. */
 export function withMarker(body: string, key: string): string {
@@ -29,11 +29,10 @@ export function keepMarkers(body: string, before: string): string {
 /** A key consists of run, stage and purpose. Characters that could end the HTML comment early are not allowed. */
 export function requireKey(key: string): void {
   if (/^[^\s<>]{1,200}$/.test(key)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(key)} cannot be used as a key`,
-    hint: "Use 1 to 200 characters without spaces and without < or >.",
-  });
+  throw usageError(
+    `${JSON.stringify(key)} cannot be used as a key`,
+    "Use 1 to 200 characters without spaces and without < or >.",
+  );
 }
 
 const MARKER = /<!-- holdfast:([^\s<>]+) -->/g;
@@ -58,11 +57,7 @@ const NOTE = "\n\n(cut: the forge takes no more)";
 
 export function requireText(name: string, text: string): void {
   if (text.trim() !== "" && !/[\n\r\0]/.test(text)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(text)} cannot be used as a ${name}`,
-    hint: "Give one line of text.",
-  });
+  throw usageError(`${JSON.stringify(text)} cannot be used as a ${name}`, "Give one line of text.");
 }
 
 /** Numbers of the issues that a pull request's body closes. `Closes #42` matches 42 only, never 4 or 420. */
@@ -88,9 +83,5 @@ export function subjectNumber(on: Subject): number {
 
 export function requireNumber(number: number): void {
   if (Number.isSafeInteger(number) && number > 0 && number < 1e9) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${String(number)} is not the number of an issue or pull request`,
-    hint: "Numbers start at 1.",
-  });
+  throw usageError(`${String(number)} is not the number of an issue or pull request`, "Numbers start at 1.");
 }

@@ -1,7 +1,7 @@
 // Combines the checks of a commit into one state and reads the logs of failed ones.
 
 import type { CheckRun, Checks } from "@holdfast/core/forge";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 
 /**
  * One failure fails the whole set immediately. Nothing passes while a check is pending. Without any runs the state is
@@ -16,11 +16,7 @@ export function combineChecks(runs: readonly CheckRun[]): Checks {
 
 export function requireCommit(commit: string): void {
   if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(commit)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(commit)} is not a commit id`,
-    hint: "Give the whole id, as `git rev-parse` prints it.",
-  });
+  throw usageError(`${JSON.stringify(commit)} is not a commit id`, "Give the whole id, as `git rev-parse` prints it.");
 }
 
 /** FORGE_FAILED with retry "later": the forge may not have processed a recent push yet. */

@@ -4,7 +4,7 @@ import * as z from "zod/mini";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge, Subject } from "@holdfast/core/forge";
 import type { Json } from "@holdfast/core/json";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type Api, MOST_ASSIGNEES, USER_NAME, forgeRefused, writeOnce } from "./api.ts";
 import { subjectNumber } from "./body-text.ts";
 import type { ServerComment, ServerComments } from "./server-forge.ts";
@@ -120,11 +120,7 @@ export async function setLabels(gitlab: GitlabProject, on: Subject, labels: read
 function joinedLabels(labels: readonly string[]): string {
   const bad = labels.find((label) => label.includes(","));
   if (bad === undefined) return labels.join(",");
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${JSON.stringify(bad)} cannot be a label at GitLab`,
-    hint: "Use labels without commas.",
-  });
+  throw usageError(`${JSON.stringify(bad)} cannot be a label at GitLab`, "Use labels without commas.");
 }
 
 function sameLabels(a: readonly string[], b: readonly string[]): boolean {

@@ -3,7 +3,7 @@
 import { TRIGGERS, type Trigger } from "@holdfast/core/checkpoint";
 import { dictionary, finite, flag, object, text } from "@holdfast/core/json";
 import { type KeepRule, type RetentionPolicy, defaultRetention } from "@holdfast/core/retention";
-import { HoldfastError } from "@holdfast/platform/error";
+import { type HoldfastError, usageError } from "@holdfast/platform/error";
 import { readCrunch } from "./crunch-document.ts";
 import { decodeTrigger, isSeedTrigger } from "./crunch-words.ts";
 import { checkDocument, invalidDocument, maybe } from "./document.ts";
@@ -88,8 +88,7 @@ const UTF8 = new TextEncoder();
 /** The directory of an issue's checkpoints, relative to the repository. */
 export function crunchLocation(template: string, issue: number | null): string {
   const problem = locationProblem(template);
-  if (problem !== null)
-    throw new HoldfastError({ code: "USAGE", message: `"${template}" is not a valid location: ${problem}` });
+  if (problem !== null) throw usageError(`"${template}" is not a valid location: ${problem}`);
   return template.replaceAll(/\{issue(?:_number)?\}/g, issue === null ? "none" : String(issue));
 }
 

@@ -15,7 +15,7 @@ import {
   text,
 } from "@holdfast/core/json";
 import { type RetentionPolicy, planRetention } from "@holdfast/core/retention";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import {
   checkpointFileName,
   idFromFileName,
@@ -448,11 +448,10 @@ function prepare(
 /** An unreadable file may be the only copy of its content, so it is not overwritten. */
 function refuseUnreadable(directory: CrunchDirectory, file: CrunchFile): void {
   if (!directory.broken.some(({ name }) => name === file.name)) return;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: `${file.name} cannot be written: a file of that name is there and cannot be read`,
-    hint: "Move it away first; nothing was changed.",
-  });
+  throw usageError(
+    `${file.name} cannot be written: a file of that name is there and cannot be read`,
+    "Move it away first; nothing was changed.",
+  );
 }
 
 function positionsOf(directory: CrunchDirectory): ReadonlyMap<string, number> {

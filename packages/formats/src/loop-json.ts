@@ -9,7 +9,7 @@ import {
 } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, asJsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { type LossReasons, listLosses, parseIsoTime, patchDocument, withoutProtoKeys } from "./document.ts";
 import type { ExternalCheckpoint, ExternalFile, Format, Remark } from "./format.ts";
 import {
@@ -268,12 +268,11 @@ function viewOf(checkpoint: ExternalCheckpoint, { isFresh }: { readonly isFresh:
 
 function requireTime({ createdAt }: ExternalCheckpoint): string {
   if (createdAt !== null) return createdAt;
-  throw new HoldfastError({
-    code: "USAGE",
-    message: "A loop checkpoint needs a creation time, and this one has none",
-    hint: "Give the checkpoint a time before it is written.",
-    data: { format: "loop-json", path: "/created_at" },
-  });
+  throw usageError(
+    "A loop checkpoint needs a creation time, and this one has none",
+    "Give the checkpoint a time before it is written.",
+    { format: "loop-json", path: "/created_at" },
+  );
 }
 
 function defined(fields: Readonly<Record<string, Json | undefined>>): JsonObject {

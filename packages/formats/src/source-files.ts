@@ -2,7 +2,7 @@
 
 import { lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
 import { decompress } from "./compression.ts";
 import type { ExternalFile } from "./format.ts";
@@ -46,11 +46,7 @@ export function readSourceFiles(path: string, cwd: string): SourceFiles {
   const absolute = resolve(cwd, path);
   const stat = statSync(absolute, { throwIfNoEntry: false });
   if (stat === undefined)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${path} does not exist`,
-      hint: "Check the spelling. Relative paths start at the current directory.",
-    });
+    throw usageError(`${path} does not exist`, "Check the spelling. Relative paths start at the current directory.");
   if (stat.isDirectory()) return readDirectory(path, absolute);
   const { beside } = readBeside([dirname(absolute)], dirname(absolute), dirname(path));
   return { kind: "file", path, file: readExternalFile(path, realpathSync.native(absolute)), beside };
@@ -91,11 +87,10 @@ function readDirectory(path: string, absolute: string): SourceFiles {
       .map((name) => relative(absolute, join(directory, name))),
   );
   if (names.length > MAX_FILES)
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `${path} has ${names.length} entries; more than ${MAX_FILES} are not read at once`,
-      hint: "Name the files that are meant.",
-    });
+    throw usageError(
+      `${path} has ${names.length} entries; more than ${MAX_FILES} are not read at once`,
+      "Name the files that are meant.",
+    );
   const files: ExternalFile[] = [];
   const { beside, broken: unread } = readBeside(loops.length === 0 ? [absolute] : loops, absolute, path);
   const broken = [...unread];

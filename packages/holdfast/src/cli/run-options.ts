@@ -60,7 +60,7 @@ function readMode(input: RunInput, settings: WorkSettings): Pick<RunRequest, "mo
   const seed = text === undefined ? null : parseCount("seed", text);
   const named = EXECUTION_MODES.find((mode) => mode === input.text("mode"));
   if (seed !== null && named === "default")
-    throw usage("Both --seed and --mode default were given", "A run with a seed is recorded: remove one of them.");
+    throw usageError("Both --seed and --mode default were given", "A run with a seed is recorded: remove one of them.");
   const config = seed !== null && settings.mode === "default" ? "seeded" : settings.mode;
   return { mode: named ?? config, seed };
 }
@@ -216,7 +216,7 @@ function amount(
   if (text === "none") return null;
   const parsed = parse(text);
   if (parsed !== undefined) return parsed;
-  throw usage(`--${flag} cannot be "${text}"`, `Give ${expected}, or none.`);
+  throw usageError(`--${flag} cannot be "${text}"`, `Give ${expected}, or none.`);
 }
 
 function readWork(input: RunInput, workflow: string): Work {
@@ -224,22 +224,22 @@ function readWork(input: RunInput, workflow: string): Work {
   const isTarget = workflow === "crunch" && shortTarget(input) !== undefined;
   const task = isTarget ? undefined : (input.text("task") ?? input.text("input"));
   if (typed !== undefined && task !== undefined)
-    throw usage("Both an issue and --task were given", "A run works on one of them: remove the other.");
+    throw usageError("Both an issue and --task were given", "A run works on one of them: remove the other.");
   if (task !== undefined) {
-    if (task.trim() === "") throw usage("--task is empty", "Describe the work in a sentence.");
+    if (task.trim() === "") throw usageError("--task is empty", "Describe the work in a sentence.");
     // Masked as the store does: the same task is the same run.
     return { kind: "task", text: createMasking().mask(task) };
   }
   const named = workflow === "ralph" && typed === undefined ? namedByFile(input) : null;
   if (named !== null) return named;
   if (typed === undefined)
-    throw usage(
+    throw usageError(
       "Neither an issue nor a task was given",
       'Name an issue (`holdfast run 42`) or a task (`holdfast run --task "..."`).',
     );
   const number = issueNumber(typed);
   if (number !== undefined) return { kind: "issue", number };
-  throw usage(
+  throw usageError(
     `"${typed}" is not an issue number`,
     `For a task in words: \`holdfast run --task ${JSON.stringify(typed)}\`.`,
   );
@@ -247,7 +247,8 @@ function readWork(input: RunInput, workflow: string): Work {
 
 function reviewOf(input: OptionsInput): boolean | undefined {
   const yes = input.on("review") || input.on("enable-review");
-  if (yes && input.on("no-review")) throw usage("Both --review and --no-review were given", "Leave one of them out.");
+  if (yes && input.on("no-review"))
+    throw usageError("Both --review and --no-review were given", "Leave one of them out.");
   return yes ? true : input.on("no-review") ? false : undefined;
 }
 
@@ -258,13 +259,13 @@ function renamed<Now extends "impl-model" | "max-iterations", Old extends "backe
 ): string | undefined {
   const [current, former] = [input.text(now), input.text(old)];
   if (current !== undefined && former !== undefined)
-    throw usage(`Both --${now} and --${old} were given`, `Leave --${old} out: it is the old spelling.`);
+    throw usageError(`Both --${now} and --${old} were given`, `Leave --${old} out: it is the old spelling.`);
   return current ?? former;
 }
 
 export function modelOf(flag: string, text: string | undefined): string | undefined {
   if (text === undefined || MODEL.test(text)) return text;
-  throw usage(
+  throw usageError(
     `--${flag} cannot be "${text}"`,
     `Give provider or provider:model, such as claude:opus; the providers are ${AGENT_LIST}.`,
   );
@@ -274,11 +275,7 @@ function countOf(flag: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const count = parseCount(flag, text);
   if (count > 0) return count;
-  throw usage(`--${flag} 0 would do nothing`, `Give a number of 1 or more.`);
-}
-
-function usage(message: string, hint: string): HoldfastError {
-  return usageError(message, hint);
+  throw usageError(`--${flag} 0 would do nothing`, `Give a number of 1 or more.`);
 }
 
 /**
@@ -338,7 +335,7 @@ function readRalphOptions(input: RunInput, settings: WorkSettings, work: Work): 
   const { impl, ralph } = settings;
   const max = input.text("max") ?? input.text("max-iterations");
   if (input.text("max") !== undefined && input.text("max-iterations") !== undefined)
-    throw usage("Both --max and --max-iterations were given", "They mean the same: remove one of them.");
+    throw usageError("Both --max and --max-iterations were given", "They mean the same: remove one of them.");
   const attempts = input.text("attempts");
   return {
     ...loopSettings(settings),
@@ -396,11 +393,11 @@ export async function readRalphFiles(
   const { parseYaml } = await import("@holdfast/platform/yaml");
   const parsed = parseYaml(text);
   const [fault] = parsed.ok ? [] : parsed.faults;
-  if (!parsed.ok) throw usage(`${flow} cannot be read: ${fault?.message ?? "it is not YAML"}`, STEPS);
+  if (!parsed.ok) throw usageError(`${flow} cannot be read: ${fault?.message ?? "it is not YAML"}`, STEPS);
   // YAML.parse returns JSON, except for values that the options' own parser rejects by name.
   const value = parsed.value as Json;
   const steps = isJsonObject(value) ? value["steps"] : value;
-  if (steps === undefined) throw usage(`${flow} has no steps`, STEPS);
+  if (steps === undefined) throw usageError(`${flow} has no steps`, STEPS);
   return { steps };
 }
 
@@ -410,19 +407,20 @@ const STEPS = "Give a list `steps:`, each with a name, a prompt and optionally u
 function typeOf(input: RunInput): string {
   const [skill, flow] = [input.text("skill"), input.text("flow")];
   if (skill !== undefined && flow !== undefined)
-    throw usage("Both --skill and --flow were given", "A run has one of them: remove the other.");
+    throw usageError("Both --skill and --flow were given", "A run has one of them: remove the other.");
   const named = skill !== undefined ? "skill_execution" : flow !== undefined ? "flow_command" : undefined;
   const type = input.text("type") ?? named ?? "ralph_loop";
-  if (!TYPES.includes(type)) throw usage(`--type cannot be "${type}" with the ralph workflow`, choiceHint(type, TYPES));
+  if (!TYPES.includes(type))
+    throw usageError(`--type cannot be "${type}" with the ralph workflow`, choiceHint(type, TYPES));
   if (named !== undefined && type !== named)
-    throw usage(
+    throw usageError(
       `--type ${type} does not go with --${named === "flow_command" ? "flow" : "skill"}`,
       "Leave --type out.",
     );
   if (type === "skill_execution" && skill === undefined)
-    throw usage("--type skill_execution needs a skill", "Name its file: --skill .claude/skills/NAME/SKILL.md.");
+    throw usageError("--type skill_execution needs a skill", "Name its file: --skill .claude/skills/NAME/SKILL.md.");
   if (type === "flow_command" && flow === undefined)
-    throw usage(
+    throw usageError(
       "--type flow_command needs a flow",
       "Name its file: --flow steps.yaml, or a command such as --flow .claude/commands/NAME.md.",
     );
@@ -436,7 +434,7 @@ function readChecks(input: RunInput, ralph: WorkSettings["ralph"]): readonly Jso
   const commands = typed.length > 0 ? typed : ralph.until;
   if (commands.some((command) => command.trim() === "")) throw emptyCheck();
   if (commands.length === 0 && typeOf(input) === "ralph_loop")
-    throw usage(
+    throw usageError(
       "A loop needs a check: --until is missing",
       'Give a command that succeeds when the work is done: --until "npm test". For a single task: --type agent_task.',
     );
@@ -444,7 +442,7 @@ function readChecks(input: RunInput, ralph: WorkSettings["ralph"]): readonly Jso
 }
 
 function emptyCheck(): HoldfastError {
-  return usage("--until is empty", 'Give the command that checks the work, such as --until "npm test".');
+  return usageError("--until is empty", 'Give the command that checks the work, such as --until "npm test".');
 }
 
 /** `.claude/skills/review/SKILL.md` is "review", `release.yaml` is "release". */
@@ -456,7 +454,7 @@ function nameOf(path: string): string {
 function atLeastOne(flag: string, text: string): number {
   const count = parseCount(flag, text);
   if (count > 0) return count;
-  throw usage(`--${flag} 0 would do nothing`, "Give a number of 1 or more.");
+  throw usageError(`--${flag} 0 would do nothing`, "Give a number of 1 or more.");
 }
 
 /** The option `prompts` of a run. The run stores the texts and keeps them, even if a file changes. */

@@ -2,7 +2,7 @@
 import type { Context } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import { PROTO_KEY, canonicalJson, capture, findProtoKey, isPlainObject } from "@holdfast/core/values";
-import { HoldfastError, describeValue } from "@holdfast/platform/error";
+import { HoldfastError, describeValue, usageError } from "@holdfast/platform/error";
 
 /**
  * A context and its forks as one immutable value: every operation returns a new tree and leaves the old one unchanged.
@@ -95,7 +95,7 @@ export function setValue(tree: ContextTree, id: string, key: string, value: Json
 export function deleteValue(tree: ContextTree, id: string, key: string): ContextTree {
   const node = openNode(tree, id);
   if (!Object.hasOwn(node.local, key)) {
-    throw usage(
+    throw usageError(
       `Context ${id} has no value ${JSON.stringify(key)} of its own to delete`,
       "Only what was set in a context can be deleted from it; set it to null to hide a parent's value.",
     );
@@ -116,7 +116,7 @@ export function tokensOf(tree: ContextTree, id: string): Tokens {
 }
 
 export function forkContext(tree: ContextTree, params: { readonly from: string; readonly id: string }): ContextTree {
-  if (tree.nodes.has(checkId(params.id))) throw usage(`Context ${params.id} already exists in this tree`);
+  if (tree.nodes.has(checkId(params.id))) throw usageError(`Context ${params.id} already exists in this tree`);
   return withNode(tree, params.id, {
     kind: "open",
     parent: params.from,
@@ -131,8 +131,8 @@ export function openNode(tree: ContextTree, id: string): OpenContext {
   const node = tree.nodes.get(id);
   if (node?.kind === "open") return node;
   throw node === undefined
-    ? usage(`There is no context ${JSON.stringify(id)} in this tree`)
-    : usage(`Context ${id} has already been ${node.how} into ${node.into}`, "Fork again to continue.");
+    ? usageError(`There is no context ${JSON.stringify(id)} in this tree`)
+    : usageError(`Context ${id} has already been ${node.how} into ${node.into}`, "Fork again to continue.");
 }
 
 function withNode(tree: ContextTree, id: string, node: ContextNode): ContextTree {
@@ -144,10 +144,6 @@ function sumTokens(a: Tokens, b: Tokens): Tokens {
   return Object.fromEntries(
     names.map((name) => [name, Math.min(Number.MAX_SAFE_INTEGER, tokenCount(a, name) + tokenCount(b, name))]),
   );
-}
-
-function usage(message: string, hint?: string): HoldfastError {
-  return new HoldfastError({ code: "USAGE", message, ...(hint === undefined ? {} : { hint }) });
 }
 
 function tokenCount(tokens: Tokens, name: string): number {
@@ -193,7 +189,7 @@ function checkTokens(tokens: Tokens): Tokens {
   for (const [name, amount] of Object.entries(tokens)) {
     if (name === PROTO_KEY) throw protoKeyError("USAGE", `/${name}`);
     if (!Number.isSafeInteger(amount) || amount < 0) {
-      throw usage(
+      throw usageError(
         `Token counts are whole numbers of 0 or more; ${JSON.stringify(name)} is ${describeValue(amount)}`,
         "Give names and amounts: addTokens({ input_tokens: 100 }).",
       );
@@ -204,7 +200,7 @@ function checkTokens(tokens: Tokens): Tokens {
 
 function checkId(id: string): string {
   if (typeof id !== "string" || id === "")
-    throw usage(`A context needs an id, not ${describeValue(id)}`, 'Give it a name, such as "task-1".');
+    throw usageError(`A context needs an id, not ${describeValue(id)}`, 'Give it a name, such as "task-1".');
   return id;
 }
 
@@ -233,7 +229,10 @@ export function mergeContext(
   const { child, parent, parentId } = ends(tree, id);
   const fork = forksOf(tree, id)[0];
   if (fork !== undefined) {
-    throw usage(`Context ${id} still has an open fork ${fork}`, "Merge or discard a context's forks before itself.");
+    throw usageError(
+      `Context ${id} still has an open fork ${fork}`,
+      "Merge or discard a context's forks before itself.",
+    );
   }
   const conflicts = findConflicts(child, valuesOf(tree, parentId));
   if (conflicts.length > 0 && onConflict === "refuse") return { kind: "conflict", conflicts };
@@ -259,7 +258,7 @@ export function discardContext(tree: ContextTree, id: string): ContextTree {
 
 function ends(tree: ContextTree, id: string) {
   const child = openNode(tree, id);
-  if (child.parent === null) throw usage(`Context ${id} was not forked from anything`);
+  if (child.parent === null) throw usageError(`Context ${id} was not forked from anything`);
   return { child, parent: openNode(tree, child.parent), parentId: child.parent };
 }
 

@@ -5,7 +5,7 @@ import type { Planes } from "@holdfast/core/checkpoint";
 import { type Json, type JsonObject, asJsonObject, isJsonArray, isJsonObject } from "@holdfast/core/json";
 import { sourceDocumentOf } from "@holdfast/formats/format";
 import { readYaml } from "@holdfast/formats/strict-yaml";
-import { HoldfastError } from "@holdfast/platform/error";
+import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { readRegularFile } from "@holdfast/platform/files";
 import { join } from "node:path";
 import { findBase } from "../branch.ts";
@@ -53,8 +53,7 @@ export async function adoptCrunchState(params: {
       });
   const branch = await adapters.branches.of(root);
   const found = await findBase({ branch, forge, named: options.baseBranch });
-  if (found.kind === "missing")
-    throw new HoldfastError({ code: "USAGE", message: found.reason, hint: "Name a base branch that is there." });
+  if (found.kind === "missing") throw usageError(found.reason, "Name a base branch that is there.");
   await outputs.hide(OUTPUT_DIRECTORY);
   const from = await branch.mergeBase({ a: found.base.commit, b: await branch.head() });
   return {

@@ -2,7 +2,7 @@
 
 import type { Finding, Freshness, RecordedRun, Verdict } from "@holdfast/core/findings";
 import { type Json, isJsonArray, isJsonObject } from "@holdfast/core/json";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 
 /** The phases of an issue in crunch's terms. "input" is an issue without a state label. */
 export const PHASES = [
@@ -237,10 +237,7 @@ export function branchName(issue: {
   readonly labels: readonly string[];
 }): string {
   if (!Number.isSafeInteger(issue.number) || issue.number < 1) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `An issue number is a whole number from 1, not ${issue.number}`,
-    });
+    throw usageError(`An issue number is a whole number from 1, not ${issue.number}`);
   }
   const kind = typeOfLabels(issue.labels) === "bug" ? "fix" : "feature";
   return `${kind}/issue-${issue.number}-${slug(issue.title)}`;

@@ -3,7 +3,7 @@
 import type { Adapters } from "@holdfast/core/adapters";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import { type Base, findBase, syncBranch } from "../branch.ts";
 import { callForge, fetchImportedIssue, issueNumber, issueText, readIssue } from "../forge.ts";
 import { type Templates, loadTemplates } from "../prompts.ts";
@@ -142,12 +142,7 @@ export async function adoptImplState(params: {
   const issue: Issue = { ...found };
   const branch = await adapters.branches.of(root);
   const answer = await findBase({ branch, forge, named: options.baseBranch });
-  if (answer.kind === "missing")
-    throw new HoldfastError({
-      code: "USAGE",
-      message: answer.reason,
-      hint: "Set impl.base to a branch that is there.",
-    });
+  if (answer.kind === "missing") throw usageError(answer.reason, "Set impl.base to a branch that is there.");
   const outputs = adapters.outputs(root);
   await outputs.hide(OUTPUT_DIRECTORY);
   await outputs.write(outputFiles.issue(issue.number), issueText(issue));

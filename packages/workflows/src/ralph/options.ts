@@ -4,7 +4,7 @@ import { type Json, type JsonObject, isJsonArray, isJsonObject } from "@holdfast
 import { checkNames, count, nullableText, optionError, text } from "@holdfast/core/options";
 import { type RetentionPolicy, loopRetention } from "@holdfast/core/retention";
 import { makeRunId } from "@holdfast/core/run";
-import { HoldfastError } from "@holdfast/platform/error";
+import { usageError } from "@holdfast/platform/error";
 import type { LayoutSettings } from "../plugin.ts";
 import {
   type OptionsOf,
@@ -270,10 +270,7 @@ export const LOOP_ID = /^ralph-[a-z0-9-]+-[a-f0-9]{8}$/;
  */
 export function makeLoopId(params: { readonly task: string; readonly hex: string }): string {
   if (!/^[a-f0-9]{8}$/.test(params.hex)) {
-    throw new HoldfastError({
-      code: "USAGE",
-      message: `A loop id ends with 8 lower-case hex digits, not ${JSON.stringify(params.hex)}`,
-    });
+    throw usageError(`A loop id ends with 8 lower-case hex digits, not ${JSON.stringify(params.hex)}`);
   }
   return makeRunId({ work: { kind: "task", text: params.task }, random: params.hex, prefix: "ralph-" });
 }

@@ -61,10 +61,10 @@ export async function run(shell: Shell, input: AgentsInput): Promise<Exit> {
   const action = input.operand(0) ?? "list";
   const named = modelOf("agent", input.operand(1));
   if (action === "list" && named !== undefined)
-    throw usage(`${named} needs a subcommand before it`, `Test it with \`holdfast agents test ${named}\`.`);
+    throw usageError(`${named} needs a subcommand before it`, `Test it with \`holdfast agents test ${named}\`.`);
   if (action === "list") return await list(shell);
   if (named === undefined)
-    throw usage("No agent is named", `Name one: \`holdfast agents test claude\`. The agents: ${AGENT_LIST}.`);
+    throw usageError("No agent is named", `Name one: \`holdfast agents test claude\`. The agents: ${AGENT_LIST}.`);
   return await test(shell, input, named);
 }
 
@@ -168,14 +168,10 @@ function exitOf({ outcome }: AgentTrial): Exit {
 function timeOf(text: string | undefined): number {
   const parsed = text === undefined ? TIMEOUT_MS : milliseconds(text);
   if (parsed !== undefined && parsed > 0) return parsed;
-  throw usage(`--timeout cannot be "${text}"`, "Give a duration such as 5m or 90s.");
+  throw usageError(`--timeout cannot be "${text}"`, "Give a duration such as 5m or 90s.");
 }
 
 const TIMEOUT_MS = 5 * 60_000;
-
-function usage(message: string, hint: string): HoldfastError {
-  return usageError(message, hint);
-}
 
 function agentsText(agents: readonly ObservedAgent[], page: Page): string {
   const columns = [

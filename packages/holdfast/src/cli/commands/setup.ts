@@ -133,7 +133,7 @@ function writeDefaults(shell: Shell, input: SetupInput, path: string): Exit {
     (flag) => input.text(flag) !== undefined,
   );
   if (other !== undefined)
-    throw usage(`--defaults writes the defaults, so --${other} has no effect`, "Leave out one of the two flags.");
+    throw usageError(`--defaults writes the defaults, so --${other} has no effect`, "Leave out one of the two flags.");
   const text = schemaLine(path) + configTemplate();
   if (input.on("dry-run")) {
     shell.print({ json: () => ({ path, written: false, text }), text: () => text, verbatim: true });
@@ -184,7 +184,7 @@ function conclude(
       return "needs_you";
     }
     if (shell.json) return "usage";
-    throw usage("Not a terminal: nothing was written", "Pass --yes to accept.");
+    throw usageError("Not a terminal: nothing was written", "Pass --yes to accept.");
   }
   if (input.on("dry-run")) return "done";
   if (state.plan.agent === null) {
@@ -249,7 +249,7 @@ async function checkAgent(named: string | undefined, root: string): Promise<stri
     here: null,
   } as const;
   const { message, hint } = commandMissing(command);
-  throw usage(message, hint ?? "");
+  throw usageError(message, hint ?? "");
 }
 
 async function observe(shell: Shell, root: string, kind: Chosen["forge"]): Promise<Found> {
@@ -327,10 +327,6 @@ function write(path: string, text: string, mode: "create" | "replace"): void {
     const hint = "Check the directory's permissions and free space.";
     throw new HoldfastError({ code: "IO_FAILED", message: `Cannot write ${path}`, hint, cause });
   }
-}
-
-function usage(message: string, hint: string): HoldfastError {
-  return usageError(message, hint);
 }
 
 /** What was detected on this machine and in the repository. */
