@@ -1,4 +1,5 @@
 /** Who acts: the name that the journal records for an answer, a signal, a lease or a tag when another program acts for the user. */
+import { userInfo } from "node:os";
 import type { Store } from "@holdfast/core/store";
 
 /** Set by a program that runs a command for a user, such as the server of `holdfast ui`. */
@@ -15,6 +16,15 @@ export function namedActor(env: Env): string | undefined {
     .trim()
     .slice(0, MAX_NAME);
   return name === "" ? undefined : name;
+}
+
+/** The name of the user of this process. */
+export function userName(unknown = "unknown user"): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return unknown;
+  }
 }
 
 /** The store, with the name on every lease and tag: the journal then says for each command who gave it. */

@@ -1,12 +1,11 @@
 /** The `rm` command: removes whole runs, or single checkpoints. */
-import { userInfo } from "node:os";
 import type { RetentionDecision, RetentionPolicy } from "@holdfast/core/retention";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { GcPlan } from "@holdfast/core/gc";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { byteText } from "@holdfast/core/store-size";
 import type { Holdfast } from "../../holdfast.ts";
-import { namedActor } from "../../actor.ts";
+import { namedActor, userName } from "../../actor.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { parseDuration } from "@holdfast/formats/setting-values";
@@ -120,7 +119,7 @@ async function planRemovals(holdfast: Holdfast, typed: readonly string[], force:
           hint: `Nothing was removed. To remove it all the same: \`holdfast rm ${id} --force\`.`,
         });
     }
-    const why = `removed by ${userName()}`;
+    const why = `removed by ${userName(UNKNOWN)}`;
     removals.push({
       run,
       plan,
@@ -161,16 +160,14 @@ function selectionOf(input: Input<(typeof spec)["flags"]>): RunSelection | null 
   if (checkpoints.length > 0 && checkpoints.length < operands.length)
     throw usageError("Both runs and checkpoints were given", "Remove the runs and the checkpoints separately.");
   if (checkpoints.length > 0) return null;
-  const common = { force: input.on("force"), dryRun: input.on("dry-run"), by: namedActor(process.env) ?? userName() };
+  const common = {
+    force: input.on("force"),
+    dryRun: input.on("dry-run"),
+    by: namedActor(process.env) ?? userName(UNKNOWN),
+  };
   return bySelection
     ? { ...common, runs: null, onlyDone: input.on("done"), olderThanMs: older ?? 0 }
     : { ...common, runs: operands };
 }
 
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return "an unknown user";
-  }
-}
+const UNKNOWN = "an unknown user";

@@ -1,6 +1,5 @@
 /** The `stop` command: interrupts a run, pauses it after its current step, or aborts it. */
-import { userInfo } from "node:os";
-import { namedActor } from "../../actor.ts";
+import { namedActor, userName } from "../../actor.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SignalResult } from "@holdfast/core/control-run";
 import { isEnded } from "@holdfast/core/run";
@@ -228,7 +227,7 @@ async function sendSignal(shell: Shell, request: SignalRequest): Promise<Exit> {
   if (kind === "pause") await rejectUnstarted(holdfast, run);
   const { promise: stored, resolve } = Promise.withResolvers<boolean>();
   const sending = holdfast.work.sendSignal({
-    request: { run, kind, reason, now, by: userName() },
+    request: { run, kind, reason, now, by: namedActor(process.env) ?? userName() },
     signal: shell.signal,
     onStored: () => resolve(true),
     onWaiting: (by) => {
@@ -288,14 +287,4 @@ async function rejectUnstarted(holdfast: Holdfast, run: string): Promise<void> {
     workflow === "manual" ? `${run} has no workflow that could be paused` : `${run} has not started yet`,
     workflow === "manual" ? "Its checkpoints are saved by hand." : `End it: \`holdfast stop ${run} --now\`.`,
   );
-}
-
-function userName(): string {
-  const named = namedActor(process.env);
-  if (named !== undefined) return named;
-  try {
-    return userInfo().username;
-  } catch {
-    return "unknown user";
-  }
 }

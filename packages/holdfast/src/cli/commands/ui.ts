@@ -2,13 +2,12 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
-import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_ID } from "@holdfast/core/run";
 import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import type { Problem } from "@holdfast/dashboard/api";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
-import { namedActor } from "../../actor.ts";
+import { namedActor, userName } from "../../actor.ts";
 import type { Holdfast } from "../../holdfast.ts";
 import { type NamedRepository, listRepositories, nameRepositories } from "../../repository-registry.ts";
 import { TOKEN, isEveryAddress } from "../../ui/session.ts";
@@ -212,14 +211,6 @@ function noAnswer({ origin, pid }: PageServer, cause: unknown): HoldfastError {
 }
 
 const ANSWER_MS = 60_000;
-
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return "unknown user";
-  }
-}
 
 function portOf(text: string | undefined): number | null {
   if (text === undefined) return null;
