@@ -8,7 +8,7 @@ import { readFileSync, statSync } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
 import { canonicalJson } from "@holdfast/core/values";
-import { sha256 } from "@holdfast/core/json";
+import { isRecord, sha256 } from "@holdfast/core/json";
 import { BUILT_IN_NAMES, type BuiltInName } from "@holdfast/workflows/built-in";
 import type { FileConfig } from "./schema.ts";
 
@@ -103,7 +103,7 @@ const prompt: Rule = { danger: "prompt", uses: ["impl"], files: asList };
 
 const RULES: Rules<FileConfig> = {
   // A prepared store can hold runs with their own commands, so a store inside the repository needs consent too.
-  store: { ...place(["store", "save", "work"]), when: (value) => !isObject(value) || value["path"] !== null },
+  store: { ...place(["store", "save", "work"]), when: (value) => !isRecord(value) || value["path"] !== null },
   // Retention drops only data of the repository's own store, and never the newest checkpoint.
   retention: {
     preset: "harmless",
@@ -357,7 +357,7 @@ function ruled(values: object, rules: object = RULES, path = ""): readonly Ruled
     const found = classes.get(name);
     if (found === "harmless") return [];
     if (isRule(found)) return [{ key, value, rule: found }];
-    if (isObject(found) && isObject(value)) return ruled(value, found, `${key}.`);
+    if (isRecord(found) && isRecord(value)) return ruled(value, found, `${key}.`);
     return [{ key, value, rule: UNKNOWN }];
   });
 }
@@ -365,11 +365,7 @@ function ruled(values: object, rules: object = RULES, path = ""): readonly Ruled
 const UNKNOWN: Rule = { danger: "executes", uses: ["store", "save", "work"] };
 
 function isRule(value: unknown): value is Rule {
-  return isObject(value) && typeof value["danger"] === "string" && Array.isArray(value["uses"]);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isRecord(value) && typeof value["danger"] === "string" && Array.isArray(value["uses"]);
 }
 
 function digestOf(of: {

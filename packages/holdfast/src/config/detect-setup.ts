@@ -1,6 +1,6 @@
 /** Detects, from lockfiles and manifests, the command that makes a fresh worktree of a project usable. It runs nothing. */
 import { join } from "node:path";
-import { asRecord } from "@holdfast/core/json";
+import { asRecord, parseObject } from "@holdfast/core/json";
 import { readRegularFile } from "@holdfast/platform/files";
 
 /** A command that a file of the project suggests. */
@@ -27,6 +27,11 @@ export function readerOf(root: string): Read {
 
 /** Lockfiles of large projects have many megabytes. */
 const MAX_BYTES = 64 * 1024 * 1024;
+
+/** The package.json of the project; empty if there is none or it does not parse. */
+export function readPackage(read: Read): Readonly<Record<string, unknown>> {
+  return parseObject(read("package.json")) ?? {};
+}
 
 /** null: no file names anything to fetch. A project with several kinds gets one command for each, joined by `&&`. */
 export function guessSetup(read: Read): GuessedCommand | null {
@@ -60,7 +65,7 @@ function ofJavaScript(read: Read): GuessedCommand | null {
   if (read("package.json") === "") return null;
   const locked = findLock(read);
   if (locked !== null) return { command: locked.install, why: `a ${locked.lock}` };
-  const { dependencies, devDependencies } = parse(read("package.json"));
+  const { dependencies, devDependencies } = readPackage(read);
   const names = [dependencies, devDependencies].flatMap((one) => Object.keys(asRecord(one)));
   // Without the flag, npm would write a lockfile, and the run would commit it.
   return names.length === 0
@@ -114,12 +119,4 @@ function ofRust(read: Read): GuessedCommand | null {
 
 function ofGo(read: Read): GuessedCommand | null {
   return read("go.mod") === "" ? null : { command: "go mod download", why: "a go.mod" };
-}
-
-function parse(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return asRecord(JSON.parse(text));
-  } catch {
-    return {};
-  }
 }

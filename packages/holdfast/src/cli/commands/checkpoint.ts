@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import type { CheckpointSummary, Planes } from "@holdfast/core/checkpoint";
 import type { GcReport } from "@holdfast/core/gc";
-import type { Json, JsonObject } from "@holdfast/core/json";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Lease, LeaseOwner } from "@holdfast/core/lease";
 import { createMasking } from "@holdfast/core/mask";
 import type { RunHandle } from "@holdfast/core/run-handle";
@@ -293,7 +293,7 @@ function notOurs(run: string, { owner }: Lease): HoldfastError {
 async function readValues(file: string): Promise<JsonObject> {
   const source = file === "-" ? "stdin" : file;
   const values = parse(await read(file, source), source);
-  if (isObject(values)) return values;
+  if (isJsonObject(values)) return values;
   throw usageError(`The JSON of ${source} is not an object`, 'Give an object such as {"step": 3}.');
 }
 
@@ -349,10 +349,6 @@ function parseSyntax(content: string, source: string): Json {
   }
 }
 
-function isObject(value: Json): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 interface Saved {
   readonly checkpoint: CheckpointSummary;
   readonly planes: Planes;
@@ -371,7 +367,7 @@ export function savedText(saved: Saved, page: Page): string {
   const started = saved.started ? `Created run ${paint(page, "bold", escapeText(checkpoint.run))}.\n` : "";
   const bare = saved.noWorktree ? "There is no worktree here (a bare repository), so only state is saved.\n" : "";
   const line = `Saved ${paint(page, "bold", escapeText(checkpoint.id))}${name} (${planesText(saved.planes)}; ${byteText(checkpoint.size.added)} added to the store)\n`;
-  const by = saved.savedBy === null ? "" : `Saved by ${ownerText(saved.savedBy)}, which executes the run.\n`;
+  const by = saved.savedBy === null ? "" : `Saved by ${holderText(saved.savedBy)}, which executes the run.\n`;
   const unfinished = unfinishedRestoreText({ id: checkpoint.run, unfinishedRestore }, page);
   return `${started}${bare}${line}${by}${notSaved(leftOut, page)}${unfinished}`;
 }
@@ -413,12 +409,8 @@ function planText(shown: ShownPlan, page: Page): string {
     const { mark, style } = MARKS[status];
     return `  ${paint(page, style, mark)} ${truncate(escapeText(path), page.width - 4)}\n`;
   });
-  const verb = shown.asks === null ? "Would save" : `Would ask ${ownerText(shown.asks)} for`;
+  const verb = shown.asks === null ? "Would save" : `Would ask ${holderText(shown.asks)} for`;
   return `${verb} ${id}: ${filesText(plan, changes.length)}\n${lines.join("")}${moreText(changes.length - lines.length)}${notSaved(shown.leftOut, page)}`;
-}
-
-function ownerText({ label, pid, host }: Holder): string {
-  return `${escapeText(label)} (pid ${pid} on ${escapeText(host)})`;
 }
 
 const SHOWN = 20;

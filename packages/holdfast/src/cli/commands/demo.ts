@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promi
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JournalEntry } from "@holdfast/core/journal";
-import type { Json } from "@holdfast/core/json";
+import { type Json, type JsonObject, isRecord, parseObject } from "@holdfast/core/json";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -296,21 +296,12 @@ async function runWorker(
   });
 }
 
-function lastLine(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(text.trim().split("\n").at(-1) ?? "");
-    return isRecord(value) ? value : null;
-  } catch {
-    return null;
-  }
+function lastLine(text: string): JsonObject | null {
+  return parseObject(text.trim().split("\n").at(-1) ?? "");
 }
 
 function isDeath(value: unknown): value is Death {
   return isRecord(value) && typeof value["place"] === "string" && typeof value["stageAttempt"] === "number";
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
 }
 
 /** One stage attempt from the journal, with the kills during it. */

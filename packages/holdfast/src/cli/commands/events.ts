@@ -1,7 +1,7 @@
 /** The `events` command: prints the journal of a run. */
 import { graphMoveText } from "@holdfast/core/graph-state";
 import type { JournalEntry } from "@holdfast/core/journal";
-import type { Json, JsonObject } from "@holdfast/core/json";
+import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -211,7 +211,7 @@ export function entrySummary(entry: Pick<JournalEntry, "kind" | "body">): string
 }
 
 function graphText(value: Json | undefined): string {
-  if (!isObject(value)) return "";
+  if (!isJsonObject(value)) return "";
   const count = Array.isArray(value["nodes"]) ? value["nodes"].length : 0;
   return words([value["id"], `(${countText(count, "node")})`]);
 }
@@ -226,11 +226,11 @@ function reasonOf(value: Json | undefined): string {
 }
 
 function verdictOf(value: Json | undefined): string {
-  return isObject(value) ? `→ ${words([value["action"], "by rule", value["rule"]])}` : "";
+  return isJsonObject(value) ? `→ ${words([value["action"], "by rule", value["rule"]])}` : "";
 }
 
 function spentOf(value: Json | undefined): string {
-  if (!isObject(value)) return "";
+  if (!isJsonObject(value)) return "";
   const { tokens, microUsd, milliseconds, unpriced, uncounted } = value;
   if (typeof tokens !== "number" || typeof microUsd !== "number" || typeof milliseconds !== "number") return "";
   const unknown = {
@@ -254,20 +254,20 @@ function stageOf(value: Json | undefined): string {
 }
 
 function workOf(value: Json | undefined): string {
-  if (!isObject(value)) return "";
+  if (!isJsonObject(value)) return "";
   if (value["kind"] === "issue") return `issue #${value["number"]}`;
   return value["kind"] === "task" ? quoted(value["text"]) : "";
 }
 
 function forkOf(value: Json | undefined): string {
-  return isObject(value) && typeof value["id"] === "string" ? `forked from ${value["id"]}` : "";
+  return isJsonObject(value) && typeof value["id"] === "string" ? `forked from ${value["id"]}` : "";
 }
 
 /** "@1-40 beyond the newest 5 automatic; @44 older than 30 days": one clause for each reason. */
 function dropsOf(drops: readonly Json[]): string {
   const reasons = new Map<string, number[]>();
   for (const drop of drops) {
-    if (!isObject(drop) || typeof drop["sequence"] !== "number") return JSON.stringify(drops);
+    if (!isJsonObject(drop) || typeof drop["sequence"] !== "number") return JSON.stringify(drops);
     const why = String(drop["why"]);
     reasons.set(why, [...(reasons.get(why) ?? []), drop["sequence"]]);
   }
@@ -275,7 +275,7 @@ function dropsOf(drops: readonly Json[]): string {
 }
 
 function ownerOf(value: Json | undefined): string {
-  return isObject(value) ? `${value["label"]} (pid ${value["pid"]} on ${value["host"]})` : "";
+  return isJsonObject(value) ? `${value["label"]} (pid ${value["pid"]} on ${value["host"]})` : "";
 }
 
 /** Shows the fields of an arbitrary body in their order, without empty ones. */
@@ -296,7 +296,3 @@ function factText(value: Json): string {
 
 const DIGEST = /^[0-9a-f]{40,64}$/;
 const SPACED = /[\s"]/;
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}

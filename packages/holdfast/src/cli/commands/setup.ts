@@ -7,7 +7,14 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { fileKind, readRegularFile, writeDurable } from "@holdfast/platform/files";
 import type { ObservedAgent } from "../../check-agents.ts";
 import { configTemplate } from "../../config/config-template.ts";
-import { type GuessedCommand, VENV_PYTHON, findLock, guessSetup, readerOf } from "../../config/detect-setup.ts";
+import {
+  type GuessedCommand,
+  VENV_PYTHON,
+  findLock,
+  guessSetup,
+  readPackage,
+  readerOf,
+} from "../../config/detect-setup.ts";
 import type { ConfigEdit } from "../../config/config-template.ts";
 import { CONFIG_FILE, findConfig, findRepositoryRoot, inGitDirectory } from "../../config/load-config.ts";
 import type { WorkSettings } from "../../config/work-settings.ts";
@@ -401,7 +408,7 @@ export function guessGate(read: (name: string) => string): GuessedCommand | null
 }
 
 function ofPackage(read: (name: string) => string): GuessedCommand | null {
-  const script = asText(asRecord(parse(read("package.json"))["scripts"])["test"]);
+  const script = asText(asRecord(readPackage(read)["scripts"])["test"]);
   // The placeholder of `npm init`, which always fails.
   if (script === "" || script.includes("no test specified")) return null;
   return { command: `${findLock(read)?.run ?? "npm"} test`, why: "package.json has a test script" };
@@ -424,14 +431,6 @@ function ofPython(read: (name: string) => string): GuessedCommand | null {
 function ofOthers(read: (name: string) => string): GuessedCommand | null {
   if (read("Cargo.toml") !== "") return { command: "cargo test", why: "there is a Cargo.toml" };
   return read("go.mod") === "" ? null : { command: "go test ./...", why: "there is a go.mod" };
-}
-
-function parse(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return asRecord(JSON.parse(text));
-  } catch {
-    return {};
-  }
 }
 
 /** The detected values and the proposed settings, one line each. */
