@@ -190,26 +190,30 @@ const STATE: Shape<ImplState> = object<ImplState>({
   ),
 });
 
-export const IMPL_EVENTS = [
-  "setup_done",
-  "impl_done",
-  "impl_not_done",
-  "parse_fail",
-  "review_pass",
-  "review_fail",
-  "simp_pass",
-  "simp_fail",
-  "pr_pass",
-  "pr_fail_fixable",
-  "pr_fail_need_rebase",
-  "ci_pass",
-  "ci_fail",
-  "ci_conflict",
-  "rebase_ok",
-  "rebase_conflict",
-  "fatal",
-] as const;
-type ImplEvent = (typeof IMPL_EVENTS)[number];
+/** Every event with what the history says about its stage. "retry": the run continues, but this stage did not succeed. */
+const RESULT_OF = {
+  setup_done: "success",
+  impl_done: "success",
+  impl_not_done: "retry",
+  parse_fail: "retry",
+  review_pass: "success",
+  review_fail: "retry",
+  simp_pass: "success",
+  simp_fail: "retry",
+  pr_pass: "success",
+  pr_fail_fixable: "retry",
+  pr_fail_need_rebase: "retry",
+  ci_pass: "success",
+  ci_fail: "retry",
+  ci_conflict: "retry",
+  rebase_ok: "success",
+  rebase_conflict: "failure",
+  fatal: "failure",
+} as const satisfies Readonly<Record<string, ImplHistoryEntry["result"]>>;
+type ImplEvent = keyof typeof RESULT_OF;
+
+// The keys of a constant record are exactly those of its type.
+export const IMPL_EVENTS = Object.keys(RESULT_OF) as readonly ImplEvent[];
 
 /** Increased when the meaning of stages changes. */
 export const IMPL_VERSION = 1;
@@ -249,27 +253,6 @@ export function implShape(
     ends: { done: "done", fatal: "failed" },
   };
 }
-
-/** Total, so that the compiler rejects a missing event. "retry": the run continues, but this stage did not succeed. */
-const RESULT_OF: Readonly<Record<ImplEvent, ImplHistoryEntry["result"]>> = {
-  setup_done: "success",
-  impl_done: "success",
-  impl_not_done: "retry",
-  parse_fail: "retry",
-  review_pass: "success",
-  review_fail: "retry",
-  simp_pass: "success",
-  simp_fail: "retry",
-  pr_pass: "success",
-  pr_fail_fixable: "retry",
-  pr_fail_need_rebase: "retry",
-  ci_pass: "success",
-  ci_fail: "retry",
-  ci_conflict: "retry",
-  rebase_ok: "success",
-  rebase_conflict: "failure",
-  fatal: "failure",
-};
 
 export interface Conclusion {
   readonly event: ImplEvent;
