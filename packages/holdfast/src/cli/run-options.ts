@@ -12,7 +12,7 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type BuiltInName, DEFAULT_WORKFLOW } from "@holdfast/workflows/built-in";
 import { parsePhase } from "@holdfast/workflows/crunch/phases";
 import type { ImplSettings, WorkSettings } from "../config/work-settings.ts";
-import type { Input } from "./command.ts";
+import type { Flags, Input } from "./command.ts";
 import type { Consent } from "./consent.ts";
 import { issueNumber } from "./operands.ts";
 import { parseCount } from "./parse-arguments.ts";
@@ -124,17 +124,11 @@ export function readImportedRunOptions(
 
 /** Old spellings that the user typed, each with the current one. */
 export function deprecatedFlags(input: RunInput): readonly string[] {
-  const used = {
-    backend: input.text("backend") !== undefined,
-    "max-iter": input.text("max-iter") !== undefined,
-    "enable-review": input.on("enable-review"),
-    "enable-simp": input.on("enable-simp"),
-    issue: input.text("issue") !== undefined,
-    input: input.text("input") !== undefined,
-  } as const;
-  const spellings = (["backend", "max-iter", "enable-review", "enable-simp", "issue", "input"] as const)
-    .filter((name) => used[name])
-    .map((name) => `--${name} is deprecated: use ${runSpec.flags[name].instead}`);
+  const flags: Flags = runSpec.flags;
+  const typed: { on(flag: string): boolean } = input;
+  const spellings = Object.entries(flags).flatMap(([name, { instead }]) =>
+    instead !== undefined && typed.on(name) ? [`--${name} is deprecated: use ${instead}`] : [],
+  );
   const target = input.text("workflow") === "crunch" ? shortTarget(input) : undefined;
   return target === undefined ? spellings : [...spellings, `-t ${target} is deprecated: use --target ${target}`];
 }
@@ -336,13 +330,12 @@ function readRalphOptions(input: RunInput, settings: WorkSettings, work: Work): 
   const max = input.text("max") ?? input.text("max-iterations");
   if (input.text("max") !== undefined && input.text("max-iterations") !== undefined)
     throw usageError("Both --max and --max-iterations were given", "They mean the same: remove one of them.");
-  const attempts = input.text("attempts");
   return {
     ...loopSettings(settings),
     workflowType: typeOf(input),
     until: readChecks(input, ralph),
-    ...(max === undefined ? {} : { maxIterations: atLeastOne("max", max) }),
-    ...(attempts === undefined ? {} : { attempts: atLeastOne("attempts", attempts) }),
+    ...given("maxIterations", countOf("max", max)),
+    ...given("attempts", countOf("attempts", input.text("attempts"))),
     onStuck: input.text("on-stuck") ?? ralph.onStuck,
     firstCheck: !input.on("no-first-check") && ralph.firstCheck,
     pullRequest: work.kind === "issue" || input.on("pr"),
@@ -449,12 +442,6 @@ function emptyCheck(): HoldfastError {
 function nameOf(path: string): string {
   const name = basename(path).replace(/\.[a-z]+$/i, "");
   return name === "SKILL" ? basename(dirname(path)) : name;
-}
-
-function atLeastOne(flag: string, text: string): number {
-  const count = parseCount(flag, text);
-  if (count > 0) return count;
-  throw usageError(`--${flag} 0 would do nothing`, "Give a number of 1 or more.");
 }
 
 /** The option `prompts` of a run. The run stores the texts and keeps them, even if a file changes. */
