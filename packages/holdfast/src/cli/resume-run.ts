@@ -235,10 +235,10 @@ async function flagsOf(holdfast: Holdfast, params: ResumeOptions): Promise<Resum
 }
 
 /**
- * Waits until the time that the run waits for, and returns it. The resume passes this time on, so that it continues the
- * run only if that is still what it waits for. Returns null at once if there is no such time. Polls the clock, because
- * it may be set and the machine may sleep. Only a lock is held meanwhile, which shows that this process waits, so a kill
- * loses nothing. Throws LEASE_HELD if another process resumed the run.
+ * Waits until the time that the run waits for, or until there is enough disk space, and returns that time. The resume
+ * passes it on, so that it continues the run only if that is still what it waits for. Returns null at once if there is
+ * no such time. Polls the clock, because it may be set and the machine may sleep. Only a lock is held meanwhile, which
+ * shows that this process waits, so a kill loses nothing. Throws LEASE_HELD if another process resumed the run.
  */
 async function waitForTime(
   shell: Shell,
@@ -247,31 +247,18 @@ async function waitForTime(
 ): Promise<string | null> {
   const until = await waitsUntil(holdfast, run);
   const { state } = await (await holdfast.run(run)).summary();
-  if (state.kind === "waiting" && state.for === "disk") return await waitForSpace(shell, holdfast, run);
-  if (until === null || Date.parse(until) <= Date.now()) return until;
+  const needsSpace = state.kind === "waiting" && state.for === "disk";
+  const left = (): number => (until === null ? 0 : Date.parse(until) - Date.now());
+  const isOver = async (): Promise<boolean> => (needsSpace ? await holdfast.hasRoom(run) : left() <= 0);
+  if (await isOver()) return until;
   using _waits = announceWait(holdfast.store.location, run);
-  shell.notify(`Waiting for ${run} until ${momentText(until, shell.talk)} …`);
-  for (let left = 1; left > 0; left = Date.parse(until) - Date.now()) {
-    await sleep(Math.min(Math.max(left, MIN_MS), TICK_MS), undefined, { signal: shell.signal });
+  const what = needsSpace ? "there is space on the disk" : momentText(until ?? "", shell.talk);
+  shell.notify(`Waiting for ${run} until ${what} …`);
+  do {
+    const pause = needsSpace ? TICK_MS : Math.min(Math.max(left(), MIN_MS), TICK_MS);
+    await sleep(pause, undefined, { signal: shell.signal });
     if ((await waitsUntil(holdfast, run)) !== until) throw resumedElsewhere(run);
-  }
-  return until;
-}
-
-/** Waits until there is enough disk space, without a time limit. */
-async function waitForSpace(
-  shell: Shell,
-  holdfast: Pick<Holdfast, "run" | "hasRoom" | "store">,
-  run: string,
-): Promise<string | null> {
-  const until = await waitsUntil(holdfast, run);
-  if (await holdfast.hasRoom(run)) return until;
-  using _waits = announceWait(holdfast.store.location, run);
-  shell.notify(`Waiting for ${run} until there is space on the disk …`);
-  while (!(await holdfast.hasRoom(run))) {
-    await sleep(TICK_MS, undefined, { signal: shell.signal });
-    if ((await waitsUntil(holdfast, run)) !== until) throw resumedElsewhere(run);
-  }
+  } while (!(await isOver()));
   return until;
 }
 

@@ -135,13 +135,15 @@ async function stopPrepared(
 }
 
 async function runningRuns(holdfast: Holdfast): Promise<readonly RunDetails[]> {
-  const running: RunDetails[] = [];
-  for (const { id, state } of await holdfast.listRuns()) {
-    if (isEnded(state)) continue;
-    const status = await holdfast.status(id);
-    if (isHeld(status.status)) running.push(status);
-  }
-  return running;
+  return (await unfinishedRuns(holdfast)).filter(({ status }) => isHeld(status));
+}
+
+/** Newest first. */
+async function unfinishedRuns(holdfast: Holdfast): Promise<readonly RunDetails[]> {
+  const unfinished: RunDetails[] = [];
+  for (const { id, state } of await holdfast.listRuns())
+    if (!isEnded(state)) unfinished.push(await holdfast.status(id));
+  return unfinished;
 }
 
 function several(names: readonly string[]): HoldfastError {
@@ -153,17 +155,10 @@ function several(names: readonly string[]): HoldfastError {
 
 async function chosen(holdfast: Holdfast, typed: string | undefined): Promise<RunDetails> {
   if (typed !== undefined) return await holdfast.status((await findRun(holdfast, typed)).id);
-  const running: RunDetails[] = [];
-  let newest: RunDetails | undefined;
-  for (const { id, state } of await holdfast.listRuns()) {
-    if (isEnded(state)) continue;
-    const status = await holdfast.status(id);
-    newest ??= status;
-    if (isHeld(status.status)) running.push(status);
-  }
-  const [only, other] = running;
-  if (other !== undefined) throw several(running.map(({ run }) => run.id));
-  return only ?? newest ?? (await holdfast.status((await holdfast.resolveRun()).id));
+  const unfinished = await unfinishedRuns(holdfast);
+  const running = unfinished.filter(({ status }) => isHeld(status));
+  if (running.length > 1) throw several(running.map(({ run }) => run.id));
+  return running[0] ?? unfinished[0] ?? (await holdfast.status((await holdfast.resolveRun()).id));
 }
 
 async function waitUntilLeft(
