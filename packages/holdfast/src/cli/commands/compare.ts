@@ -15,6 +15,7 @@ import { costText, countText, spentKnown, timeText, tokensSpentText } from "../o
 import { RUN_COLUMN, reasonLine, stageText, statusCell } from "../output/run-text.ts";
 import { type Cell, renderTable } from "../output/table.ts";
 import { escapeLines, escapeText, hangingIndent, valueLine } from "../output/text.ts";
+import { quoteWord } from "../shell.ts";
 
 export const spec = {
   name: "compare",
@@ -519,10 +520,10 @@ function mergeSteps({ pullRequest, branch, worktree, uncommitted }: ComparedSide
       : [
           {
             what: `Commit ${countText(uncommitted, "file")} that no commit has`,
-            line: `cd ${quoted(worktree)} && git add -A && git commit`,
+            line: `cd ${quoteWord(worktree)} && git add -A && git commit`,
           },
         ];
-  return [...commit, { what: "Merge its branch, in your own worktree", line: `git merge ${quoted(branch)}` }];
+  return [...commit, { what: "Merge its branch, in your own worktree", line: `git merge ${quoteWord(branch)}` }];
 }
 
 function otherSteps({ run, status, pullRequest, worktree, branch }: ComparedSide, page: Page): readonly Step[] {
@@ -537,13 +538,8 @@ function otherSteps({ run, status, pullRequest, worktree, branch }: ComparedSide
       : [
           {
             what: `Remove the worktree of ${run} (its branch stays)`,
-            line: `git worktree remove ${quoted(worktree)}`,
+            line: `git worktree remove ${quoteWord(worktree)}`,
           },
         ]),
   ];
-}
-
-/** Quotes the text for a shell. */
-function quoted(text: string): string {
-  return /^[\w.,:=@/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

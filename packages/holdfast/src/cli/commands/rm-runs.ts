@@ -52,7 +52,7 @@ export async function removeRuns(shell: Shell, selection: RunSelection): Promise
     for (const plan of wanted) {
       const removing = holdfast.removeRun(withoutForks(plan, wanted), { by, force });
       const removed = await shell.finish(removing, { done: () => `${plan.run} was removed` });
-      ({ freedBytes } = sum(freedBytes, removed));
+      freedBytes += removed.freedBytes;
       if (removed.filesStay !== null) {
         const { url = "", ref } = {
           url: holdfast.files?.url,
@@ -141,10 +141,6 @@ function forksFirst(plans: readonly RunRemoval[]): readonly RunRemoval[] {
 /** The plan as it will be once the forks among `others` are gone. */
 function withoutForks(plan: RunRemoval, others: readonly RunRemoval[]): RunRemoval {
   return { ...plan, forks: plan.forks.filter((fork) => !others.some(({ run }) => run === fork)) };
-}
-
-function sum(before: number, { freedBytes }: { readonly freedBytes: number }): { readonly freedBytes: number } {
-  return { freedBytes: before + freedBytes };
 }
 
 async function selectRuns(
