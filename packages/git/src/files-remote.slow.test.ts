@@ -180,6 +180,38 @@ describe("the files of a run on a remote", () => {
     expect(await a.files.remove("r-1")).toBeNull();
   });
 
+  test("a remote that was set back to an older state gets again what it has lost", async () => {
+    const { a, b, bare } = await scene();
+    const ref = `refs/holdfast/r-1/files/${STORE}`;
+    await a.save(1);
+    await a.files.push({ run: "r-1" });
+    const older = git(bare, "rev-parse", ref);
+    writeFileSync(join(a.worktree, "two.txt"), "two\n");
+    const two = await a.save(2);
+    await a.files.push({ run: "r-1" });
+    git(bare, "update-ref", ref, older);
+    // The machine with the files may only fetch at first.
+    expect(await a.files.fetch({ run: "r-1" })).toMatchObject({ kind: "fetched" });
+    expect(await a.files.unpushed("r-1")).toMatchObject({ snapshots: 1 });
+    expect(await a.files.push({ run: "r-1" })).toEqual({ kind: "pushed", snapshots: 1 });
+    await b.files.fetch({ run: "r-1" });
+    expect(await b.workspaces.has(two)).toBe(true);
+    // Set back, and continued there by another machine.
+    git(bare, "update-ref", ref, older);
+    const c = await open(b.root);
+    rmSync(join(b.root, ".git/holdfast-workspace", `files-r-1-${STORE}`));
+    for (const line of refsOf(b).split("\n")) b.git("update-ref", "-d", line.split(" ")[0] ?? "");
+    await c.files.fetch({ run: "r-1" });
+    writeFileSync(join((await c.workspaces.create({ run: "r-1" })).root, "three.txt"), "three\n");
+    const three = await c.save(3);
+    expect(await c.files.push({ run: "r-1" })).toMatchObject({ kind: "pushed" });
+    expect(await a.files.push({ run: "r-1" })).toEqual({ kind: "pushed", snapshots: 1 });
+    await c.files.fetch({ run: "r-1" });
+    for (const { workspaces } of [a, c])
+      expect([await workspaces.has(two), await workspaces.has(three)]).toEqual([true, true]);
+    expect(await a.files.unpushed("r-1")).toMatchObject({ snapshots: 0 });
+  });
+
   test("a secret stops them, and a remote that is away or refuses is reported", async () => {
     const { a, bare, folder } = await scene();
     await a.save(1);

@@ -368,7 +368,9 @@ async function fetchChain(place: Place, tip: string): Promise<FilesFetch> {
   const done = await runRemoteGit(place, scratch.folder, args);
   if (done.kind !== "exited" || done.code !== 0) return { kind: "refused", refusal: refusalOf(done) };
   const fetched = (await readFile(join(scratch.folder, ref), "latin1")).trim();
-  const chain = await readChain(place, { folder: scratch.folder, tip: fetched, known });
+  // A remote that was set back to an older state has lost what came after it.
+  const kept = known !== null && (await isAncestor(scratch.folder, known, fetched)) ? known : null;
+  const chain = await readChain(place, { folder: scratch.folder, tip: fetched, known: kept });
   const packs = await readdir(join(scratch.folder, "objects", "pack"));
   // The index of a pack comes last: git ignores a pack without one.
   for (const name of packs.toSorted((a, b) => Number(a.endsWith(".idx")) - Number(b.endsWith(".idx"))))
@@ -377,9 +379,16 @@ async function fetchChain(place: Place, tip: string): Promise<FilesFetch> {
   await syncRepository(repository);
   for (const { entry } of chain) await pinFetched(repository, { run, ...entry });
   await syncRepository(repository);
-  const entries = [...(known === null ? [] : before.entries), ...chain.map(({ entry }) => entry)];
+  const entries = [...(kept === null ? [] : before.entries), ...chain.map(({ entry }) => entry)];
   await writeRecord(place, { ...before, tip: fetched, entries });
   return { kind: "fetched", snapshots: chain.length };
+}
+
+async function isAncestor(folder: string, older: string, newer: string): Promise<boolean> {
+  const args = ["merge-base", "--is-ancestor", older, newer];
+  const done = await createGit({ cwd: folder, gitDir: folder }).result({ args });
+  if (done.code === 0 || done.code === 1) return done.code === 0;
+  throw gitError(args, done);
 }
 
 /** The new entries, oldest first. FORMAT_DAMAGED if one is not what its commit says. */
