@@ -98,8 +98,8 @@ export interface Dispatch {
 }
 
 /**
- * Key in the store's metadata: how a run was submitted, as JSON. It is written before the run is created, so a submitted run can always be
- * entered in a dispatch again. "": the run was taken out.
+ * Key in the store's metadata: how a run was submitted, as JSON. It is written before the first checkpoint of the run, so a submitted
+ * run that can be executed can always be entered in a dispatch again. "": the run was taken out.
  */
 export function submissionKey(run: string): string {
   return `submitted/${run}`;

@@ -196,16 +196,18 @@ export class RunService {
     return await this.#execute(execution, (watched) => startRun(adapters, plan, watched));
   }
 
-  /** Creates the planned run without executing it. `submission`: what the store says of it from before it is created. */
+  /** Creates the planned run without executing it. `submission`: what the store says of it from before its first checkpoint. */
   async submit(
     plan: StartPlan,
     { submission, starting }: { readonly submission: Submission } & Announced,
   ): Promise<void> {
     const { adapters } = this.#planned.get(plan) ?? { adapters: await this.adapters() };
     starting?.name(plan.id);
-    await writeSubmission(adapters.store, plan.id, submission);
-    await this.setPriority(plan.id, submission.priority);
-    await createRun(adapters, plan);
+    // After a kill before the run exists, nothing is left that a later run with the same id would inherit.
+    await createRun(adapters, plan, async () => {
+      await writeSubmission(adapters.store, plan.id, submission);
+      await this.setPriority(plan.id, submission.priority);
+    });
     starting?.remove();
   }
 

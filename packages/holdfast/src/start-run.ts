@@ -58,14 +58,18 @@ export async function reportUndone({ store }: Pick<Adapters, "store">, report: R
   return { ...report, outcome: { kind: "done", reason: `Pull request #${request.number} was undone: ${request.url}` } };
 }
 
-/** Creates the planned run with its first checkpoint and executes nothing. Calling it again after a kill at any point completes the same run. */
-export async function createRun(adapters: Adapters, plan: StartPlan): Promise<void> {
+/**
+ * Creates the planned run with its first checkpoint and executes nothing. Calling it again after a kill at any point completes the same run.
+ * `mark` is called when the run exists, before its first checkpoint.
+ */
+export async function createRun(adapters: Adapters, plan: StartPlan, mark: () => Promise<void>): Promise<void> {
   const { id, work, workflow, config, inputs, limit, labels } = plan;
   const begun = { adapters, workflow, work, inputs, config, labels, limit };
   const { first: _, ...birth } = birthOf(begun);
   const hasFiles = plan.place !== null && adapters.workspaces !== null;
   // Held throughout: of two processes that create it at once, one creates the worktree and the other gets LEASE_HELD.
   await using _lease = await acquireLease(adapters, id, undefined, birth);
+  await mark();
   await beginRun({ ...begun, id, workspace: hasFiles ? await createWorktree(adapters, plan) : undefined });
 }
 

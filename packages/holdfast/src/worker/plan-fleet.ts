@@ -18,7 +18,7 @@ import {
   isPolled,
 } from "./plan-work.ts";
 
-/** How a run was submitted. The store has it from before the run is created. */
+/** How a run was submitted. The store has it from before the first checkpoint of the run. */
 export interface Submission {
   readonly queue: string;
   /** The name of the repository, for limits and lists. */

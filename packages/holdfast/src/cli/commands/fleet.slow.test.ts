@@ -2,6 +2,7 @@ import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Finished, changedCommand } from "@holdfast/test-support/built-command";
@@ -299,20 +300,57 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
   });
 });
 
-test("after a kill -9 of submit at any step, the same command queues one run", async () => {
+/** Starts `submit` of a task that is killed before its operation `dieAt`; 0: it is not killed. The file has the number of operations then. */
+async function submitScene(): Promise<{
+  readonly place: WorkPlace;
+  readonly submit: (task: string, dieAt: number) => Promise<NodeJS.Signals | number | null>;
+  readonly calls: () => number;
+}> {
   const place = await work.begin();
   const counter = join(place.clone, "../count");
   const agent = await place.agent([GOOD]);
-  const submit = async (task: string, dieAt: number): Promise<NodeJS.Signals | number | null> => {
-    const words = ["submit", "--workflow", "ralph", "--until", "true", "--task", task, "--agent", agent];
-    const env = { DIE_AT: String(dieAt), COUNTER: counter, DIE_WITH: "sockets" };
-    const child = place.holdfast.start(words, { cwd: place.clone, env, node: PRELOAD });
-    child.stdout?.resume();
-    child.stderr?.resume();
-    return await new Promise((resolve) => child.on("close", (status, signal) => resolve(signal ?? status)));
+  return {
+    place,
+    async submit(task, dieAt) {
+      const words = ["submit", "--workflow", "ralph", "--until", "true", "--task", task, "--agent", agent];
+      const env = { DIE_AT: String(dieAt), COUNTER: counter, DIE_WITH: "sockets" };
+      const child = place.holdfast.start(words, { cwd: place.clone, env, node: PRELOAD });
+      child.stdout?.resume();
+      child.stderr?.resume();
+      return await new Promise((resolve) => child.on("close", (status, signal) => resolve(signal ?? status)));
+    },
+    calls: () => Number(readFileSync(counter, "utf8")),
   };
+}
+
+test("after a kill -9 of submit just before the run exists, no run inherits that it was submitted", async () => {
+  const { place, submit, calls } = await submitScene();
   expect(await submit("whole", 0)).toBe(0);
-  const calls = Number(readFileSync(counter, "utf8"));
+  const column = (sql: string): readonly string[] => {
+    using database = new DatabaseSync(join(place.clone, ".git/holdfast/store.db"), { readOnly: true });
+    return database
+      .prepare(sql)
+      .all()
+      .map(({ name }) => String(name));
+  };
+  // The last operation before which the kill leaves no run, and the first one before which it leaves one.
+  let [before, after] = [1, calls()];
+  for (let runs = 1; after - before > 1;) {
+    const dieAt = Math.floor((before + after) / 2);
+    expect(await submit(`task ${dieAt}`, dieAt)).toBe("SIGKILL");
+    const ids = column("SELECT id AS name FROM runs");
+    const marked = column("SELECT substr(key, 16) AS name FROM meta WHERE key LIKE 'fact/submitted/%'");
+    expect(ids, `killed before operation ${dieAt}`).toEqual(expect.arrayContaining([...marked]));
+    if (ids.length > runs) after = dieAt;
+    else before = dieAt;
+    runs = ids.length;
+  }
+});
+
+test("after a kill -9 of submit at any step, the same command queues one run", async () => {
+  const { place, submit, calls: count } = await submitScene();
+  expect(await submit("whole", 0)).toBe(0);
+  const calls = count();
   const seed = suiteSeed();
   const points = Array.from({ length: calls }, (_, i) => i + 1);
   const killed = sample(chanceOf(seed, "submit"), points, 6);
