@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import type { Dispatch } from "@holdfast/core/dispatch";
 import type { Driver } from "@holdfast/core/store-sql/driver";
@@ -52,6 +53,15 @@ async function open(
 
 async function until(check: () => Promise<boolean> | boolean): Promise<void> {
   while (!(await check())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+function succeeds(work: () => void): boolean {
+  try {
+    work();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** A promise that the test keeps. */
@@ -126,6 +136,29 @@ test("a look during the end of a membership does not bring the worker back", asy
   const membership = await dispatch.join(WORKER, async () => ({ kind: "ended" }));
   await leaving.run(true, () => membership.drain());
   expect((await other.dispatch.workers()).map(({ id }) => id)).toEqual([staying.id]);
+});
+
+test("a worker that leaves while the tables are lost reports that, and does not wait for them", async () => {
+  const directory = scratchDirectory(onTestFinished);
+  const { dispatch, delivered, execute } = await open(directory, undefined, { deadMs: 100 });
+  const hold = createHold();
+  let isWorking = false;
+  const membership = await dispatch.join(WORKER, async () => {
+    isWorking = true;
+    await hold.held;
+    return { kind: "ended" };
+  });
+  await dispatch.submit(job("a"));
+  await until(() => delivered.length === 1);
+  execute(delivered[0]?.turn ?? "");
+  await until(() => isWorking);
+  const drained = membership.drain();
+  await until(async () => (await dispatch.workers())[0]?.draining === true);
+  // The dispatch is in a transaction of its own most of the time.
+  using database = new DatabaseSync(layoutOf(directory).database, { timeout: 0 });
+  await until(() => succeeds(() => database.exec("BEGIN IMMEDIATE; DROP TABLE entries; DROP TABLE workers; COMMIT")));
+  hold.release();
+  await expect(drained).rejects.toThrow("no such table");
 });
 
 test("a worker whose delivery fails again and again learns it, and gives its entries back when it leaves", async () => {

@@ -229,14 +229,18 @@ export function createDispatch(driver: Driver, delivery: Delivery, params: Dispa
     await insist(() => write((tx, now) => finishTurn(tx, now, turn, next)));
   }
 
-  /** Repeats until the database answers, or until this handle is closed: then the entry goes to another worker when this one is dead. */
+  /**
+   * Repeats until the database answers. When this handle is closed, or its workers leave and the others see them as dead by now, it ends: the
+   * entry goes to another worker then.
+   */
   async function insist<T>(work: () => Promise<T>): Promise<T | null> {
-    for (;;) {
+    for (const begun = elapsed(); ;) {
       try {
         return await work();
       } catch (error) {
         onProblem(error);
-        if (closing) return null;
+        const isLeaving = [...members.values()].every(({ drained }) => drained !== null);
+        if (closing || (isLeaving && elapsed() - begun > deadMs)) return null;
       }
       await sleep(lookMs);
     }
