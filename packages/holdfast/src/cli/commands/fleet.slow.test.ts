@@ -42,8 +42,8 @@ interface Team {
   readonly store: string;
   readonly first: Machine;
   readonly second: Machine;
-  /** Drops everything that the queue has. */
-  lose(): void;
+  /** Drops everything that the queue has; "engine": the tables of DBOS alone. */
+  lose(what?: "engine"): void;
 }
 
 async function until(check: () => Promise<boolean> | boolean): Promise<void> {
@@ -90,6 +90,14 @@ async function untilHalfDone(machine: Machine): Promise<void> {
   await until(() => existsSync(half));
 }
 
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    expect(error).toMatchObject({ code: "ESRCH" });
+  }
+}
+
 async function expectDone(team: Team): Promise<void> {
   await until(async () => (await statusOf(team.first)).kind === "done");
   const { run } = await team.first.json("status", "issue-1");
@@ -127,10 +135,11 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
       store,
       first: machineIn(place, place.clone, store),
       second: machineIn(place, other, store),
-      lose() {
+      lose(what) {
         if (postgres === null) return rmSync(join(store, "dispatch"), { recursive: true });
         const schema = new URL(store).searchParams.get("schema") ?? "";
-        for (const suffix of ["dispatch", "dbos"]) postgres.sql(`DROP SCHEMA "${schema}_${suffix}" CASCADE`);
+        for (const suffix of what === "engine" ? ["dbos"] : ["dispatch", "dbos"])
+          postgres.sql(`DROP SCHEMA "${schema}_${suffix}" CASCADE`);
       },
     };
   }
@@ -276,6 +285,37 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
       expect((await machine.run("verify")).status).toBe(0);
     }
   });
+
+  test.skipIf(kind === "SQLite").each(["draining", "ended"])(
+    "a machine that dies while its worker ends because its engine fails (%s) leaves its runs to another one",
+    async (moment) => {
+      const team = await begin();
+      const { first, second, place } = team;
+      await first.json(...submit(await place.agent([HANG])));
+      const failing = await second.join("--slots", "2");
+      await untilHalfDone(second);
+      const { holder } = await statusOf(second);
+      team.lose("engine");
+      // This entry cannot be brought to the worker, which ends then, and with it the run that it executes.
+      const { run } = await first.json("submit", "--task", "Next", "--no-review", "--agent", await place.agent([GOOD]));
+      await until(() => failing.events.some((event) => event.kind === moment));
+      failing.kill("SIGKILL");
+      await failing.ended;
+      expect(failing.events.filter((event) => event.kind === "left")).toEqual([]);
+      killIfThere(holder.pid);
+      const next = await first.join("--slots", "1");
+      for (const id of ["issue-1", run.id])
+        await until(async () => (await first.json("status", id)).run.status.kind === "done");
+      expect(readdirSync(join(place.remote, "holdfast-forge/pulls"))).toHaveLength(2);
+      await until(async () => (await first.json("queue")).entries.length === 0);
+      expect(
+        next.events
+          .filter((event) => event.kind === "start")
+          .map((event) => event.run)
+          .toSorted(),
+      ).toEqual(["issue-1", run.id].toSorted());
+    },
+  );
 
   test("a machine that comes back sends the files without which no other one can continue its run", async () => {
     const team = await begin();
