@@ -87,11 +87,10 @@ export interface Workspaces {
 
   /**
    * Whether the objects of the plane exist and are complete. `treeIsWhole`: those of its tree are known to be, so only the snapshot is read.
-   * `onFetch`: called before they are fetched from a remote; its signal ends the fetch.
    */
   has(
     files: Pick<FilesPlane, "tree" | "snapshot"> & Partial<Pick<FilesPlane, "ref">>,
-    options?: { readonly treeIsWhole?: boolean; readonly onFetch?: () => AbortSignal },
+    options?: { readonly treeIsWhole?: boolean },
   ): Promise<boolean>;
   /** Pins an existing snapshot under another run's name (for a fork). Durable when it returns. */
   pin(params: { readonly run: string; readonly sequence: number; readonly snapshot: string }): Promise<string>;

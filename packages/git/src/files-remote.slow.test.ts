@@ -1,12 +1,11 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { FilesPlane } from "@holdfast/core/checkpoint";
 import type { FilesRemote, Workspaces } from "@holdfast/core/workspace";
+import { startSilentRemote } from "@holdfast/test-support/git/http-remote";
 import { readWorktree, userState } from "@holdfast/test-support/git/repository";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { openGitWorkspaces } from "./workspaces.ts";
@@ -238,22 +237,21 @@ describe("the files of a run on a remote", () => {
     expect(await a.files.push({ run: "r-1" })).toEqual({ kind: "pushed", snapshots: 1 });
   });
 
-  test("a remote that accepts the connection and never answers is left when the caller's limit is over", async () => {
+  test("a push and a fetch leave a remote that accepts the connection and never answers after 30 seconds", async () => {
     const { a } = await scene();
     await a.save(1);
-    const limit = new AbortController();
-    const server = createServer((socket) => {
-      socket.on("error", () => undefined).resume();
-      limit.abort(new DOMException("late", "TimeoutError"));
-    }).listen(0, "127.0.0.1");
-    onTestFinished(() => void server.close());
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    const { files } = await open(a.root, `http://127.0.0.1:${port}/shop.git`);
-    expect(await files.fetch({ run: "r-1", signal: limit.signal })).toMatchObject({
-      kind: "refused",
-      refusal: { cause: "network", message: expect.stringContaining("no answer in time") as string },
-    });
+    const { url, asked } = await startSilentRemote(onTestFinished);
+    const { files } = await open(a.root, url);
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const both = Promise.all([files.push({ run: "r-1" }), files.fetch({ run: "r-1" })]);
+    await asked(2);
+    vi.advanceTimersByTime(30_000);
+    const late = { cause: "network", message: expect.stringContaining("no answer in time") as string };
+    expect(await both).toMatchObject([
+      { kind: "refused", refusal: late },
+      { kind: "refused", refusal: late },
+    ]);
   });
 
   test.each(["-oProxyCommand=x", "ext::sh -c x", "no-such-remote", "a\nb"])("%j is not a remote", async (remote) => {

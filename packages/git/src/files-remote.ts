@@ -39,6 +39,7 @@ import {
   hideCredentials,
   parseHeads,
   parsePushReport,
+  remoteTimeout,
   withConfig,
 } from "./remote.ts";
 import type { Repository } from "./repository.ts";
@@ -472,22 +473,14 @@ async function runRemoteGit(place: Place, gitDir: string, args: readonly string[
     args: ["--no-pager", ...settings, ...args],
     cwd: gitDir,
     env: { ...withConfig(environment(process.env), place.settings), GIT_DIR: gitDir, GIT_ALLOW_PROTOCOL: PROTOCOLS },
-    timeoutMs: TIMEOUT_MS,
+    timeoutMs: remoteTimeout(args),
     signal: place.signal,
   });
   if (result.kind === "not_started") throw gitError(args, result);
-  // A time limit of the caller means the same as the own one.
-  const isLate = result.kind === "aborted" && isTimeout(place.signal?.reason);
-  return { ...result, kind: isLate ? "timed_out" : result.kind, stderr: hideCredentials(result.stderr) };
-}
-
-/** The reason of a signal of `AbortSignal.timeout`. */
-function isTimeout(reason: unknown): boolean {
-  return reason instanceof DOMException && reason.name === "TimeoutError";
+  return { ...result, stderr: hideCredentials(result.stderr) };
 }
 
 const PROTOCOLS = "file:git:http:https:ssh";
-const TIMEOUT_MS = 10 * 60_000;
 const SETTINGS: readonly string[] = [
   "core.hooksPath=/dev/null",
   "gc.auto=0",

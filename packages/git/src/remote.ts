@@ -397,7 +397,7 @@ export async function runUserGit(
     args: ["--no-pager", "-c", "gc.auto=0", "-c", "maintenance.auto=false", ...args],
     cwd: worktree.root,
     env: { ...withConfig(environment(process.env), rewritten), GIT_TRACE2_EVENT: trace },
-    timeoutMs: TIMEOUT_MS,
+    timeoutMs: remoteTimeout(args),
   });
   if (result.kind === "not_started") throw gitError(args, result);
   const failedHook = findFailedHook(await readFile(trace, "utf8").catch(() => ""));
@@ -432,7 +432,13 @@ interface UserGitResult extends ProcessResult {
   readonly failedHook: string | null;
 }
 
-const TIMEOUT_MS = 10 * 60_000;
+/**
+ * A remote must list its refs within 30 seconds: a server that accepts connections and never answers would block a command for long. What it
+ * sends or receives afterwards may take ten minutes.
+ */
+export function remoteTimeout([command]: readonly string[]): number {
+  return command === "ls-remote" ? 30_000 : 10 * 60_000;
+}
 
 /** The user's environment, without variables that point to another repository. */
 export function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {

@@ -34,6 +34,7 @@ export class RunFiles {
   readonly #pushing = new Map<string, Pushing>();
   readonly #fetching = new Map<string, Fetching>();
   readonly #stop = new AbortController();
+  #onFetch = (_run: string): void => undefined;
 
   constructor(params: {
     readonly remote: FilesRemote;
@@ -49,6 +50,11 @@ export class RunFiles {
   /** Without credentials. */
   get url(): string {
     return this.#remote.url;
+  }
+
+  /** `listener` is called before files that are missing here are fetched, which may take minutes. */
+  onFetch(listener: (run: string) => void): void {
+    this.#onFetch = listener;
   }
 
   async push(
@@ -108,7 +114,7 @@ export class RunFiles {
         if (await workspaces.has(files, options)) return true;
         const run = /^refs\/holdfast\/([^/]+)\//.exec(files.ref ?? "")?.[1];
         if (run === undefined) return false;
-        const fetched = await this.#fetchSoon(run, options?.onFetch);
+        const fetched = await this.#fetchSoon(run);
         if (fetched.kind === "refused")
           throw this.#unreachable(run, `${fetched.refusal.cause}: ${fetched.refusal.message}`);
         return fetched.kind !== "absent" && (await workspaces.has(files));
@@ -127,11 +133,12 @@ export class RunFiles {
   }
 
   /** Callers at about the same time share one fetch. Later ones ask again: the remote may be back, or have more by then. */
-  #fetchSoon(run: string, onFetch: (() => AbortSignal) | undefined): Promise<FilesFetch> {
+  #fetchSoon(run: string): Promise<FilesFetch> {
     const known = this.#fetching.get(run);
     if (known !== undefined && (known.answeredAt === null || performance.now() - known.answeredAt < ANSWER_MS))
       return known.answer;
-    const answer = this.fetch(run, onFetch === undefined ? {} : { signal: onFetch() });
+    this.#onFetch(run);
+    const answer = this.fetch(run);
     const fetching: Fetching = { answer, answeredAt: null };
     const end = (): void => void (fetching.answeredAt = performance.now());
     answer.then(end, end);

@@ -16,6 +16,7 @@ import { type Consent, type ConsentScope, type ReadSettings, USES_OF, createCons
 import { EXIT_OF } from "./exit.ts";
 import { type PendingResult, createPendingWork } from "./interrupts.ts";
 import { STYLE_MARK, pageOf, pageWidth } from "./output/page.ts";
+import { reportFetches, reportWaits } from "./report-remotes.ts";
 import { NO_PROGRESS, type Streams, createProgress } from "./output/terminal.ts";
 import { wrapProse } from "./output/text.ts";
 import { isStoreUrl, withoutPassword } from "@holdfast/postgres/store-url";
@@ -111,7 +112,15 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
         const settings = await read();
         await consent.warnOfStore();
         const readOnly = !writes;
-        const opened = await openStore({ cwd, create, pretend, readOnly, settings, refuseCall: consent.refuseCall });
+        const opened = await openStore({
+          cwd,
+          create,
+          pretend,
+          readOnly,
+          settings,
+          refuseCall: consent.refuseCall,
+          notify,
+        });
         location = opened.store.location;
         // The first run of a repository takes long, and is listed while it runs.
         if (create && writes) await register(opened);
@@ -249,15 +258,22 @@ async function openStore(params: {
   readonly readOnly: boolean;
   readonly settings: ReadSettings;
   readonly refuseCall: Consent["refuseCall"];
+  readonly notify: Shell["notify"];
 }): Promise<Holdfast> {
   const { config, broken } = params.settings;
   const { openHoldfast } = await import("../open.ts");
-  const { refuseCall } = params;
-  const decorate = (adapters: Adapters): Adapters => ({ ...adapters, refuseCall });
+  const { refuseCall, notify } = params;
+  const decorate = (adapters: Adapters): Adapters => ({
+    ...adapters,
+    refuseCall,
+    branches: reportWaits(adapters.branches, notify),
+  });
   const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config), adapters: decorate };
   // If there is no store, a config file that does not parse may be the one that names it, so its error comes first.
   try {
-    return await openHoldfast({ ...open, create: params.create, readOnly: params.readOnly });
+    const opened = await openHoldfast({ ...open, create: params.create, readOnly: params.readOnly });
+    reportFetches(opened.files, notify);
+    return opened;
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
     if (error.code === "STORE_MISSING" && error.data["elsewhere"] === true) throw broken ?? error;

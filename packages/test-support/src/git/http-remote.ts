@@ -2,8 +2,29 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { type Server, createServer } from "node:http";
 import { dirname } from "node:path";
+
+/** Accepts connections, and sends nothing. */
+export async function startSilentRemote(registerCleanup: (remove: () => void) => void): Promise<{
+  readonly url: string;
+  /** Resolves when git has asked this often. */
+  readonly asked: (times: number) => Promise<void>;
+}> {
+  const requests: unknown[] = [];
+  const server = createServer((request) => void requests.push(request)).listen(0, "127.0.0.1");
+  registerCleanup(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${portOf(server)}/shop.git`,
+    async asked(times) {
+      while (requests.length < times) await once(server, "request");
+    },
+  };
+}
 
 /** What happens to the answer of request number `request`, from 1 on. */
 export interface HttpFault {
@@ -66,10 +87,8 @@ export async function startHttpRemote(bare: string, host = "127.0.0.1"): Promise
   });
   server.listen(0, host);
   await once(server, "listening");
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("the server has no port");
   return {
-    url: `http://${host}:${address.port}/${bare.slice(dirname(bare).length + 1)}`,
+    url: `http://${host}:${portOf(server)}/${bare.slice(dirname(bare).length + 1)}`,
     get requests() {
       return requests;
     },
@@ -83,6 +102,12 @@ export async function startHttpRemote(bare: string, host = "127.0.0.1"): Promise
       await once(server, "close");
     },
   };
+}
+
+function portOf(server: Server): number {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the server has no port");
+  return address.port;
 }
 
 async function runBackend(

@@ -1,11 +1,5 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
-import { join } from "node:path";
-import { startCommitted } from "@holdfast/test-support/git/repository";
-import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { expect, onTestFinished, test } from "vitest";
-import { openHoldfast } from "../../open.ts";
-import { filesText, findFiles, nextText } from "./take.ts";
+import { expect, test } from "vitest";
+import { filesText, nextText } from "./take.ts";
 
 test("a dry run says that `take` fetches missing files, and only a fetch that failed asks for a push", () => {
   const files = { missing: [4, 3], here: "issue-1@2", remote: "git@host:shop.git", problem: null };
@@ -31,34 +25,4 @@ test("the plan says in sentences which files are here", () => {
     "The files of issue-8@1 are here. Those of 1 newer checkpoint are not (origin did not have them when asked).",
     "The files of 3 checkpoints are not here (network: no answer in time).",
   ]);
-});
-
-/** Accepts connections, and sends nothing. */
-async function startSilentServer(): Promise<string> {
-  const server = createServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
-  onTestFinished(() => void server.close());
-  await once(server, "listening");
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop.git`;
-}
-
-test("a remote that never answers is waited for until the limit, and the plan names the missing files", async () => {
-  const [there, here] = [startCommitted({ "work.txt": "done\n" }), startCommitted()];
-  const store = join(scratchDirectory(onTestFinished), "store");
-  await using first = await openHoldfast({ cwd: there.root, store });
-  const run = await first.createRun({ id: "r-1", workspace: "here" });
-  await run.save();
-  const remote = await startSilentServer();
-  await using second = await openHoldfast({ cwd: here.root, store, filesRemote: remote });
-  const notices: string[] = [];
-  const shell = { notify: (text: string) => void notices.push(text) };
-  const params = { id: "r-1", dryRun: false, waitMs: 1 };
-  expect(await findFiles(shell, second, params)).toEqual({
-    missing: [1],
-    here: null,
-    remote,
-    problem: expect.stringContaining("network: no answer in time") as string,
-  });
-  expect(notices).toEqual([`Fetching the files of r-1 from ${remote} …`]);
-  expect(await findFiles(shell, first, params)).toMatchObject({ missing: [], here: "r-1@1" });
-  expect(notices).toHaveLength(1);
 });

@@ -72,7 +72,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const summary = await (await holdfast.run(id)).summary();
   const holder = await (await holdfast.run(id)).holder();
   const held = requireTakeable(summary, holder, await holdfast.store.now(), input.on("force"));
-  const plan = await planTake(shell, holdfast, { summary, held, dryRun });
+  const plan = await planTake(holdfast, { summary, held, dryRun });
   const before = await holdfast.runWithStatus(id);
   if (dryRun) {
     shell.print({
@@ -139,7 +139,6 @@ function processState(owner: ProcessIdentity, silentMs: number): TakePlan["proce
 }
 
 async function planTake(
-  shell: Shell,
   holdfast: Holdfast,
   { summary, held, dryRun }: { readonly summary: RunSummary; readonly held: Held; readonly dryRun: boolean },
 ): Promise<TakePlan> {
@@ -153,7 +152,7 @@ async function planTake(
     process: held.process,
     silentMs: held.silentMs,
     saved: latest === null ? null : `${id}@${latest.sequence}`,
-    files: await findFiles(shell, holdfast, { id, dryRun, waitMs: WAIT_MS }),
+    files: await findFiles(holdfast, { id, dryRun }),
     question: state.kind === "waiting" ? (state.decision?.question ?? null) : null,
     effects: open.map(({ kind, target }) => `${kind} on ${target}`),
     orphan: workflow === "manual" ? null : orphanId(id, epoch),
@@ -163,14 +162,10 @@ async function planTake(
 /** Checkpoints that are examined for their files, newest first. */
 const EXAMINED = 20;
 
-/** The longest time that the command waits for the remote of `files.remote`. The run can be taken without the files. */
-const WAIT_MS = 30_000;
-
 /** Fetches what is missing from the remote of `files.remote`, except in a dry run. */
 export async function findFiles(
-  shell: Pick<Shell, "notify">,
   holdfast: Holdfast,
-  { id, dryRun, waitMs }: { readonly id: string; readonly dryRun: boolean; readonly waitMs: number },
+  { id, dryRun }: { readonly id: string; readonly dryRun: boolean },
 ): Promise<KnownFiles | null> {
   const { workspaces } = holdfast;
   const handle = await holdfast.run(id);
@@ -180,15 +175,11 @@ export async function findFiles(
     const isUnasked = dryRun && remote !== null && missing.length > 0;
     return { missing, here, remote, problem: isUnasked ? `\`take\` fetches those that ${remote} has` : null };
   };
-  const onFetch = (): AbortSignal => {
-    shell.notify(`Fetching the files of ${id} from ${escapeText(remote ?? "")} …`);
-    return AbortSignal.timeout(waitMs);
-  };
   for (const { sequence, id: checkpoint } of workspaces === null ? [] : await handle.list({ limit: EXAMINED })) {
     const { files } = (await handle.get(sequence)).planes;
     if (files === null) continue;
     try {
-      if (await workspaces?.has(files, { onFetch })) return known(checkpoint);
+      if (await workspaces?.has(files)) return known(checkpoint);
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "TREE_MISSING") throw error;
       return { missing: [...missing, sequence], here: null, remote, problem: error.message };
