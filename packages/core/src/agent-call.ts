@@ -7,6 +7,7 @@ import {
   askAboutCheckoutChange,
   MAX_TOOLS,
   askAboutFailedAttempt,
+  askAboutUnknownUsage,
   beginCall,
   checkoutBefore,
   checkoutText,
@@ -32,7 +33,7 @@ import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } fro
 import { clearStaleLocks } from "./resume.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import { enterSideWorktree, requireOpen } from "./side-worktrees.ts";
-import { NOTHING, type Resource, limitNotice, reachedBy, spentOf } from "./budget.ts";
+import { NOTHING, type Resource, assumedNotice, reachedBy, spentOf } from "./budget.ts";
 import {
   type OpenSideWorktree,
   type StageExecution,
@@ -62,12 +63,18 @@ export async function runAgent(execution: StageExecution, call: AgentCall): Prom
     readFailedAttempt(execution, call);
     // The engine recorded this value when the call concluded.
     const recorded = known as AgentReport;
-    await askAboutCheckoutChange(execution, call, recorded);
+    await askAfterCall(execution, call, recorded);
     return recorded;
   }
   const report = await makeCall(execution, call, sideWorktree);
-  await askAboutCheckoutChange(execution, call, report);
+  await askAfterCall(execution, call, report);
   return report;
+}
+
+/** Questions about a recorded result: a later process that finds the result asks the same. */
+async function askAfterCall(execution: StageExecution, call: AgentCall, report: AgentReport): Promise<void> {
+  await askAboutCheckoutChange(execution, call, report);
+  await askAboutUnknownUsage(execution, call, report);
 }
 
 async function makeCall(
@@ -247,7 +254,7 @@ async function afterCall(execution: StageExecution, trying: ActiveCall, ended: E
   });
   const usage = priced(runSession, outcome.usage, who);
   const spent = spentOf(usage);
-  const notice = limitNotice(runSession.budget, usage, who);
+  const notice = assumedNotice(runSession.budget, usage, agent);
   if (notice !== null) await reportLimit(runSession, notice);
   await hold(outcome.session ?? (opened.forkAt === null ? opened.session : null));
   execution.open();

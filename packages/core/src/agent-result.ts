@@ -2,8 +2,8 @@
 import { HoldfastError } from "@holdfast/platform/error";
 import { snapshotParams } from "./adapters.ts";
 import { answerFile } from "./agent-log.ts";
-import { type Agent, type AgentOutcome, chooseAgent } from "./agent.ts";
-import { NOTHING } from "./budget.ts";
+import { type Agent, type AgentOutcome, chooseAgent, splitAgent } from "./agent.ts";
+import { NOTHING, unkeptLimit } from "./budget.ts";
 import type { FilesPlane } from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
 import { type Json, sha256 } from "./json.ts";
@@ -14,7 +14,7 @@ import { type AgentTake, recordAgentEntry } from "./record-run.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import { requireSideWorktrees } from "./side-worktrees.ts";
 import type { OpenSideWorktree, StageExecution } from "./step.ts";
-import { decide } from "./waiting.ts";
+import { decide, decisionStep } from "./waiting.ts";
 import { own, rebaseRunning } from "./state.ts";
 import { capture } from "./values.ts";
 import type { AgentCall, AgentReport, CheckoutChange } from "./workflow.ts";
@@ -426,6 +426,44 @@ export async function askAboutCheckoutChange(
     question: question(call, checkout),
     options: ["continue"],
   });
+}
+
+/**
+ * Asks after a call whose usage is unknown, if a limit cannot be kept without it. One answer holds for the stage attempt. A higher limit does
+ * not help, but a removed one does: then a resume does not ask again.
+ */
+export async function askAboutUnknownUsage(
+  execution: StageExecution,
+  call: AgentCall,
+  { usage, agent }: AgentReport,
+): Promise<void> {
+  const { adapters, budget, run } = execution.runSession;
+  // Results of older versions do not name the agent.
+  const { provider, model } =
+    agent === undefined ? chooseAgent(call.model, execution.runSession.state.config) : splitAgent(agent);
+  const what = unkeptLimit(budget.limit, usage, () => adapters.agent(provider).capabilities.usage);
+  if (what === null) return;
+  const name = usageStep(call);
+  const isAnswered = Object.hasOwn(execution.runSession.attempt.steps, decisionStep({ name, recheck: true }));
+  if (!isAnswered && execution.asked.has(UNKNOWN_USAGE)) return;
+  execution.asked.add(UNKNOWN_USAGE);
+  const who = model === null ? `${provider} with its default model` : `${provider}:${model}`;
+  const instead =
+    what === "microUsd"
+      ? `Set the price of ${who} (\`prices\` in the config), or limit tokens instead: \`holdfast resume ${run.id} --max-cost none --max-tokens N\`.`
+      : `Limit time instead: \`holdfast resume ${run.id} --max-tokens none --max-total-time 1h\`.`;
+  await decide(execution, {
+    name,
+    question: `The limit on ${what === "microUsd" ? "money" : "tokens"} cannot be kept: what ${who} used for ${call.name} is not known. ${instead} To continue all the same, answer continue.`,
+    options: ["continue"],
+    recheck: true,
+  });
+}
+
+const UNKNOWN_USAGE = "unknown usage";
+
+export function usageStep({ name }: AgentCall): string {
+  return `${name}:usage`;
 }
 
 function question(call: AgentCall, change: CheckoutChange): string {

@@ -1,5 +1,6 @@
 // Budget arithmetic: reserve, settle and hold tokens, money and time against a run's limits, and compute prices.
 import { HoldfastError } from "@holdfast/platform/error";
+import type { Agent } from "./agent.ts";
 import type { Amounts, Budget } from "./position.ts";
 
 export type Resource = Exclude<keyof Amounts, "unpriced" | "uncounted">;
@@ -254,24 +255,29 @@ export interface Paid {
 }
 
 /**
- * A limit on an unknown amount cannot be enforced. The notice is given once per run, with the limits that still apply. Call it before the
- * call is settled: the first call without a price gives the notice.
+ * The limit that a call of unknown usage passes unnoticed; null: none. Unknown tokens count as an assumed number if the agent streams no usage
+ * (`streams`), because such a number was reserved.
  */
-export function limitNotice(budget: Budget, usage: Used, who: Paid): string | null {
-  const { limit, spent } = budget;
-  const { inputTokens, outputTokens, microUsd } = usage;
-  if (limit.microUsd !== null && microUsd === null && (spent.unpriced ?? 0) === 0) {
-    const name = who.model === null ? `${who.agent} with its default model` : `${who.agent}:${who.model}`;
-    const others = [...(limit.tokens === null ? [] : ["tokens"]), ...(limit.milliseconds === null ? [] : ["time"])];
-    const rest =
-      others.length > 0
-        ? `the limit on ${others.join(" and ")} holds`
-        : "nothing else limits this run: set budget.maxTokens or budget.maxTime";
-    return `The limit on money cannot be kept: what ${name} costs is not known (see \`prices\` in the config); ${rest}`;
-  }
-  if (limit.tokens !== null && inputTokens === null && outputTokens === null && (spent.uncounted ?? 0) === 0)
-    return `${who.agent} does not report the tokens of a call: each call counts as an assumed number of tokens (see \`budget.assumedTokens\` in the config)`;
-  return null;
+export function unkeptLimit(
+  limit: Budget["limit"],
+  { inputTokens, outputTokens, microUsd }: Used,
+  streams: () => boolean,
+): "microUsd" | "tokens" | null {
+  if (limit.microUsd !== null && microUsd === null) return "microUsd";
+  const isUnknown = inputTokens === null && outputTokens === null;
+  return limit.tokens !== null && isUnknown && streams() ? "tokens" : null;
+}
+
+/** The notice that calls count as an assumed number of tokens, once per run. Call it before the call is settled. */
+export function assumedNotice(
+  budget: Budget,
+  { inputTokens, outputTokens }: Used,
+  agent: Pick<Agent, "name" | "capabilities">,
+): string | null {
+  const isUnknown = inputTokens === null && outputTokens === null;
+  if (budget.limit.tokens === null || !isUnknown || agent.capabilities.usage || (budget.spent.uncounted ?? 0) > 0)
+    return null;
+  return `${agent.name} does not report the tokens of a call: each call counts as an assumed number of tokens (see \`budget.assumedTokens\` in the config)`;
 }
 
 function whole(amount: number): number {

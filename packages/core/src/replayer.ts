@@ -5,7 +5,7 @@ import { ERROR_CODES, HoldfastError } from "@holdfast/platform/error";
 import type { Checkpoint, CheckpointSummary } from "./checkpoint.ts";
 import { approvalOf, effectStep } from "./effect.ts";
 import { PUBLISH_CONSENT, approvalStep } from "./effects.ts";
-import { checkoutStep, failedTryStep } from "./agent-result.ts";
+import { checkoutStep, failedTryStep, usageStep } from "./agent-result.ts";
 import type { NewEntry } from "./journal.ts";
 import type { Json } from "./json.ts";
 import { requestOf } from "./record-run.ts";
@@ -137,7 +137,8 @@ export class Replayer implements SessionDriver {
       this.#compareCall(call);
       await this.supply(name);
     }
-    for (const question of [checkoutStep(call), deniedStep(call)]) await this.supplyRecorded(question);
+    const usage = decisionStep({ name: usageStep(call), recheck: true });
+    for (const question of [checkoutStep(call), usage, deniedStep(call)]) await this.supplyRecorded(question);
   }
 
   /** Supplies an event that the workflow makes itself, after it was compared with the recorded one. */

@@ -20,7 +20,7 @@ export class StageExecution {
   readonly mark: string;
   /** Side worktrees that it requested, by name. */
   readonly sideWorktrees = new Map<string, OpenSideWorktree>();
-  /** Digests of changes in the main checkout that the user was asked about. */
+  /** What the user was asked about after calls: digests of changes in the main checkout, and unknown usage. */
   readonly asked = new Set<string>();
   readonly #asked = new Set<string>();
   /**

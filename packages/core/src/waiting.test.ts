@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { startTestRunInWorktree } from "@holdfast/test-support/core/toy-worktree";
 import { ID, type State, TOY_CONFIG, TOY_INPUTS, begin, define } from "@holdfast/test-support/core/work-bench";
-import { beginRun } from "./control-run.ts";
-import type { ProgressEvent } from "./progress.ts";
+import { answerDecision, beginRun, raiseLimits } from "./control-run.ts";
+import type { Budget } from "./position.ts";
 import type { AgentReport, StageFunction } from "./workflow.ts";
 
 const reports: AgentReport[] = [];
@@ -26,40 +26,53 @@ test("tokens without a price of the agent have the price of the table", async ()
   expect(spent).toEqual({ tokens: 2200, microUsd: 2 * each, milliseconds: expect.any(Number) });
 });
 
-test("a limit on money without a price is reported as not enforced, once, and the others are enforced", async () => {
-  const { adapters, store, go, workspace } = await startTestRunInWorktree(() => ({ usage }));
+/** A run with these limits, whose agent has made its first call. */
+async function afterFirstCall(limit: Partial<Budget["limit"]>, of: typeof usage | typeof NEGATIVE) {
+  let calls = 0;
+  const toy = await startTestRunInWorktree(() => {
+    calls += 1;
+    return { usage: of };
+  });
   const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
-  await beginRun({ adapters, workflow, ...given, workspace, limit: { microUsd: 1_000_000, tokens: 1_100 } });
-  const heard: ProgressEvent[] = [];
-  const outcome = await go(workflow, { listen: (event) => void heard.push(event) });
-  expect(outcome).toMatchObject({
+  await beginRun({ adapters: toy.adapters, workflow, ...given, workspace: toy.workspace, limit });
+  const outcome = await toy.go(workflow);
+  expect(calls).toBe(1);
+  return { ...toy, outcome, calls: () => calls };
+}
+
+const NEGATIVE = { inputTokens: -1000, outputTokens: -100, microUsd: -1 };
+
+test.each<[string, Partial<Budget["limit"]>, typeof usage | typeof NEGATIVE, string]>([
+  ["money, of a call without a price", { microUsd: 1_000_000 }, usage, "--max-cost none --max-tokens N"],
+  ["money, of a call with a negative price", { microUsd: 1_000_000 }, NEGATIVE, "--max-cost none --max-tokens N"],
+  ["tokens, of a call with negative ones", { tokens: 1_000_000 }, NEGATIVE, "--max-tokens none --max-total-time 1h"],
+])("a limit on %s, makes the run wait for the user after the first call", async (_, limit, of, instead) => {
+  const { adapters, store, go, outcome, calls } = await afterFirstCall(limit, of);
+  const what = limit.microUsd === undefined ? "tokens" : "money";
+  const reason = expect.stringMatching(
+    `^The limit on ${what} cannot be kept: what toy:big used for one is not known\\..*\`holdfast resume ${ID} ${instead}\``,
+  ) as string;
+  expect(outcome).toMatchObject({ kind: "waiting", for: "you", reason });
+  expect((await store.latest(ID))?.planes.position.budget.spent).toMatchObject({ unpriced: 1 });
+  // A plain resume, also with a higher limit, asks again and calls no agent.
+  await raiseLimits({ adapters, run: ID, limit: { [what === "money" ? "microUsd" : "tokens"]: 2_000_000 } });
+  expect(await go(workflow)).toMatchObject({ kind: "waiting", for: "you", reason });
+  expect(calls()).toBe(1);
+  // The answer holds for the stage attempt.
+  await answerDecision({ adapters, run: ID, answer: "continue", by: "Ada" });
+  expect(await go(workflow)).toMatchObject({ kind: "done" });
+  expect(calls()).toBe(2);
+});
+
+test("without the limit on money, a run continues whose call has an unknown price, and the other limits hold", async () => {
+  const { adapters, store, go } = await afterFirstCall({ microUsd: 1_000_000, tokens: 1_100 }, usage);
+  await raiseLimits({ adapters, run: ID, limit: { microUsd: null } });
+  expect(await go(workflow)).toMatchObject({
     kind: "waiting",
     for: "budget",
     reason: "The budget is used up: 1100 of 1100 tokens",
   });
-  const text = /^The limit on money cannot be kept: what toy:big costs is not known .* the limit on tokens holds$/;
-  const notices = heard.filter((event) => event.kind === "budget" && text.test(event.text));
-  expect(notices).toHaveLength(1);
-  const journal = await Array.fromAsync(store.readJournal({ run: ID }));
-  expect(journal.filter(({ kind, body }) => kind === "note" && text.test(String(body["text"])))).toHaveLength(1);
   expect((await store.latest(ID))?.planes.position.budget.spent).toMatchObject({ microUsd: 0, unpriced: 1 });
-});
-
-test("it is reported once per run, also after a kill; without another limit that is reported too", async () => {
-  const { adapters, store, go, crash, workspace } = await startTestRunInWorktree(() => ({ usage }));
-  const given = { id: ID, work: { kind: "none" }, inputs: TOY_INPUTS, config: TOY_CONFIG } as const;
-  await beginRun({ adapters, workflow, ...given, workspace, limit: { microUsd: 1_000_000 } });
-  // step.started, the notice and the answer; then step.started of the second call.
-  expect(await crash(workflow, 4, "after")).toBe("died");
-  await go(workflow);
-  const journal = await Array.fromAsync(store.readJournal({ run: ID }));
-  const notices = journal.flatMap(({ kind, body }) => (kind === "note" ? [String(body["text"])] : []));
-  expect(notices.filter((notice) => notice.includes("The limit on money"))).toEqual([
-    expect.stringContaining("nothing else limits this run"),
-  ]);
-  // Two calls, and the one that was cut off, whose usage is unknown.
-  const { spent } = (await store.latest(ID))?.planes.position.budget ?? expect.fail();
-  expect(spent).toMatchObject({ unpriced: 3, uncounted: 1 });
 });
 
 test("a call that died with its process is counted from the agent's record, once", async () => {
