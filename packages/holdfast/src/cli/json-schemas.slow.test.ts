@@ -101,6 +101,8 @@ function lines(agent: string): readonly (readonly [line: string, status?: number
     ["worker --once --health 0"],
     ["submit --task Later --no-review --at 2100-01-01T00:00 --agent " + agent],
     ["queue"],
+    ["status"],
+    ["status issue-3"],
     ["workers"],
     ["queue --cancel issue-3"],
     ["service remove --repository ."],

@@ -148,6 +148,24 @@ export const details = run.extend({
   unpushed,
 });
 
+/** What the queue has about a submitted run. */
+export const queueEntry = strictObject({
+  run: string(),
+  store: string(),
+  queue: string(),
+  repository: string(),
+  priority: number(),
+  needs: texts,
+  state: z.enum(["waiting", "active"]),
+  wakeAt: nullable(count),
+  worker: nullable(string()),
+  why: nullable(string()),
+  failures: nullable(count),
+});
+
+/** A run as `status` shows it. */
+export const shownRun = details.extend({ queued: nullable(queueEntry) });
+
 export const checkpoint = strictObject({
   id: string(),
   run: string(),

@@ -3,8 +3,14 @@ import { submissionKey } from "@holdfast/core/dispatch";
 import { isEnded } from "@holdfast/core/run";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import type { Store } from "@holdfast/core/store";
-import { type FleetRun, type Submission, parseAttempt, parseSubmission, submissionText } from "./plan-fleet.ts";
-import type { Attempt } from "./plan-work.ts";
+import {
+  type FleetAttempt,
+  type FleetRun,
+  type Submission,
+  parseAttempt,
+  parseSubmission,
+  submissionText,
+} from "./plan-fleet.ts";
 
 /** The part of an open Holdfast that is needed. */
 interface Opened {
@@ -50,12 +56,12 @@ export async function withdrawSubmission(store: Store, run: string): Promise<boo
 }
 
 /** The last attempt of any worker. */
-export async function readAttempt(store: Pick<Store, "getMeta">, run: string): Promise<Attempt | undefined> {
+export async function readAttempt(store: Pick<Store, "getMeta">, run: string): Promise<FleetAttempt | undefined> {
   return parseAttempt(await store.getMeta(attemptKey(run)));
 }
 
 /** null: nothing delays the next attempt. */
-export async function writeAttempt(store: Store, run: string, attempt: Attempt | null): Promise<void> {
+export async function writeAttempt(store: Store, run: string, attempt: FleetAttempt | null): Promise<void> {
   const text = attempt === null ? "" : JSON.stringify(attempt);
   if (((await store.getMeta(attemptKey(run))) ?? "") !== text) await store.setMeta(attemptKey(run), text);
 }

@@ -5,6 +5,7 @@
  */
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Dispatch, Entry, Job, Membership, Next } from "@holdfast/core/dispatch";
 import type { RunStatus } from "@holdfast/core/status";
@@ -64,7 +65,7 @@ export async function runFleetWorker(params: FleetWorkerParams): Promise<void> {
     const [before, now] = [await readFleetRun(holdfast, run), await store.now()];
     const verdict = before === null ? null : judgeRun(before, now);
     if (before === null || verdict?.kind !== "start" || lost.aborted || signal.aborted) return planNext(before, now);
-    const attempt = openAttempt(before, before.attempt, now);
+    const attempt = { ...openAttempt(before, before.attempt, now), host: hostname() };
     // Stored first: if the run kills its worker again and again, the attempts count.
     await writeAttempt(store, run, attempt);
     emit({ kind: "start", repository: root, run, why: verdict.why });
@@ -82,7 +83,8 @@ export async function runFleetWorker(params: FleetWorkerParams): Promise<void> {
     const [after, then] = [await readFleetRun(holdfast, run), await store.now()];
     // Another worker has the run, and counts its own attempts.
     if (lost.aborted) return planNext(after, then);
-    const closed = closeAttempt(attempt, { exit, entries: after?.entries ?? null, now: then });
+    const end = { exit, entries: after?.entries ?? null, now: then };
+    const closed = { ...closeAttempt(attempt, end), host: attempt.host };
     const kept = after !== null && keepsAttempt(closed, exit, after.status) ? closed : null;
     await writeAttempt(store, run, kept);
     return planNext(after === null ? null : { ...after, attempt: kept ?? undefined }, then);

@@ -116,6 +116,8 @@ describe("an attempt", () => {
 
   test("is read as it was written, and what is none is none", () => {
     expect(parseAttempt(JSON.stringify(attempt({ endedAt: null })))).toEqual(attempt({ endedAt: null }));
+    const here = { ...attempt({}), host: "build-1" };
+    expect(parseAttempt(JSON.stringify(here))).toEqual(here);
     for (const text of [undefined, "", "x", "{}", "[]", '{"failures":"1"}']) expect(parseAttempt(text)).toBeUndefined();
   });
 });
@@ -252,6 +254,8 @@ describe("why an entry waits", () => {
     const [active, signalled] = [{ ...entry, state: "active", worker: "w" } as const, { ...entry, wakeAt: null }];
     expect(why({ failures: 1 }, later)).toBe("1 attempt failed");
     expect(why({ failures: 3 }, later)).toBe("3 attempts failed");
+    expect(why({ failures: 3, host: "build-1" }, later)).toBe("3 attempts failed, the last one on build-1");
+    expect(why({ failures: 3, host: "build-1" }, active)).toBe("3 attempts failed");
     expect(why({ failures: 3 })).toBe("3 attempts failed; a worker takes it soon");
     expect(why({ failures: 3, workers: [] })).toBe("3 attempts failed; no worker has joined");
     expect(why({ failures: 3 }, active)).toBe("3 attempts failed");

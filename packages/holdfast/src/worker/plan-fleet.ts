@@ -48,15 +48,19 @@ export function parseSubmission(text: string | undefined): Submission | null {
   };
 }
 
-/** null: the text is not of an attempt. */
-export function parseAttempt(text: string | undefined): Attempt | undefined {
-  const { failures, startedAt, endedAt, entries } = asRecord(parseJson(text ?? ""));
+/** `host`: the machine whose worker made it, and has the cause of a failure in its log. Absent: an older Holdfast wrote it. */
+export type FleetAttempt = Attempt & { readonly host?: string };
+
+/** undefined: the text is not of an attempt. */
+export function parseAttempt(text: string | undefined): FleetAttempt | undefined {
+  const { failures, startedAt, endedAt, entries, host } = asRecord(parseJson(text ?? ""));
   if (typeof failures !== "number" || typeof startedAt !== "string") return undefined;
   return {
     failures,
     startedAt,
     endedAt: typeof endedAt === "string" ? endedAt : null,
     entries: typeof entries === "number" ? entries : null,
+    ...(typeof host === "string" ? { host } : {}),
   };
 }
 
@@ -96,7 +100,7 @@ export interface FleetRun {
   readonly entries: number;
   readonly submission: Submission;
   /** The last attempt of any worker. */
-  readonly attempt: Attempt | undefined;
+  readonly attempt: FleetAttempt | undefined;
 }
 
 export type FleetVerdict =
@@ -225,14 +229,24 @@ export function failuresOf(
 }
 
 /** Why an entry is not executed, and how often it failed; null: it is active, or its time has not come, and no attempt has failed. */
-export function whyWaiting(entry: Entry, facts: QueueFacts & { readonly failures: number | null }): string | null {
-  const { failures, status } = facts;
+export function whyWaiting(
+  entry: Entry,
+  facts: QueueFacts & {
+    readonly failures: number | null;
+    /** The machine of the last attempt; null: it is not known. */
+    readonly host?: string | null;
+  },
+): string | null {
+  const { failures, status, host = null } = facts;
   const why = whyNotNow(entry, facts);
   if (failures === null || failures === 0 || (entry.state === "waiting" && status !== null && isHeld(status)))
     return why;
   if (failures >= MAX_FAILURES && entry.wakeAt === null && entry.state === "waiting")
     return exhaustedText(parseEntryKey(entry.run).run, failures);
-  return why === null ? failuresText(failures) : `${failuresText(failures)}; ${why}`;
+  // The host of an active entry is that of the attempt under way.
+  const where = host === null || entry.state === "active" ? "" : `, the last one on ${host}`;
+  const failed = `${failuresText(failures)}${where}`;
+  return why === null ? failed : `${failed}; ${why}`;
 }
 
 interface QueueFacts {

@@ -3,6 +3,7 @@ import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { DatabaseSync } from "node:sqlite";
+import { isDeepStrictEqual } from "node:util";
 import { pathToFileURL } from "node:url";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Finished, changedCommand } from "@holdfast/test-support/built-command";
@@ -229,10 +230,16 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
     // Each repetition comes later than the one before: in the end the queue is read between two of them.
     await until(async () => {
       const [entry] = (await first.json("queue")).entries;
+      const { queued } = (await first.json("status", "issue-1")).run;
       return (
-        entry.state === "waiting" && /^\d attempts? failed/.test(entry.why) && entry.failures > 0 && entry.wakeAt > 0
+        entry.state === "waiting" &&
+        /^\d attempts? failed, the last one on /.test(entry.why) &&
+        entry.failures > 0 &&
+        entry.wakeAt > 0 &&
+        isDeepStrictEqual(queued, entry)
       );
     });
+    await until(async () => /In queue scripted, due .*\d\s+attempt/s.test((await first.run("status")).stdout));
     await until(async () => /\d\s+attempt/.test((await first.run("queue")).stdout));
     away.kill("SIGTERM");
     expect(await away.ended).toBe(143);

@@ -1,18 +1,18 @@
 /** The `queue` command: the submitted runs in the order in which workers execute them. */
-import type { Entry } from "@holdfast/core/dispatch";
 import { priorityText } from "@holdfast/core/lease";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
+import { isHeld } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import { withoutPassword } from "@holdfast/postgres/store-url";
-import type { Holdfast } from "../../holdfast.ts";
-import { readAttempt, withdrawSubmission } from "../../worker/fleet-runs.ts";
+import { withdrawSubmission } from "../../worker/fleet-runs.ts";
 import { dispatchPlace, findDispatch, isDispatchAbsent, openDispatch } from "../../worker/open-dispatch.ts";
-import { entryKey, failuresOf, parseEntryKey, whyWaiting } from "../../worker/plan-fleet.ts";
+import { entryKey } from "../../worker/plan-fleet.ts";
+import { type QueueEntry, readEntries } from "../../worker/read-queue.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun } from "../operands.ts";
 import type { Page } from "../output/page.ts";
-import { relativeTime } from "../output/quantities.ts";
+import { dueText } from "../output/queue-text.ts";
 import { renderTable } from "../output/table.ts";
 
 export const spec = {
@@ -43,60 +43,58 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const place = holdfast === undefined ? settings.fleet.dispatch : dispatchPlace(settings, holdfast.store.location);
   const { limits } = settings.fleet;
   const dispatch = place === null ? null : await findDispatch(place, { limits, env: shell.env });
-  if (dispatch === null) return print(shell, place, [], 0);
+  const runs = async () => (await holdfast?.unfinished()) ?? [];
+  if (dispatch === null) return print(shell, place, { shown: [], missing: countMissing([], await runs()), now: 0 });
   try {
-    const [entries, workers] = await Promise.all([dispatch.list(), dispatch.workers()]);
-    const now = holdfast === undefined ? Date.now() : await holdfast.store.now();
-    const runs = new Map((await holdfast?.unfinished())?.map((found) => [found.run.id, found]));
-    const shown = await Promise.all(
-      entries.map(async (entry): Promise<ShownEntry> => {
-        const { store, run } = parseEntryKey(entry.run);
-        const found = holdfast === undefined || store !== holdfast.store.id ? undefined : runs.get(run);
-        const [status, failures] =
-          holdfast === undefined || found === undefined
-            ? [null, null]
-            : [found.status, await readFailures(holdfast, found, entry)];
-        const why = whyWaiting(entry, { entries, workers, limits, now, status, failures });
-        return { ...entry, run, store, why, failures };
-      }),
-    );
-    return print(shell, place, shown, now);
+    const now = async () => (await holdfast?.store.now()) ?? Date.now();
+    const store = holdfast?.store ?? null;
+    const shown = await readEntries(dispatch, { store, limits, runs, now });
+    const known = shown.filter((entry) => entry.store === store?.id).map(({ run }) => run);
+    return print(shell, place, { shown, missing: countMissing(known, await runs()), now: await now() });
   } finally {
     await dispatch.close();
   }
 }
 
-async function readFailures({ store }: Holdfast, { run, status }: RunWithStatus, entry: Entry): Promise<number> {
-  return failuresOf({ status, entries: run.entries, attempt: await readAttempt(store, run.id) }, entry);
+/** Submitted runs that workers can execute and that have no entry: the queue was lost, or the store comes from a backup. */
+export function countMissing(
+  known: readonly string[],
+  runs: readonly (Pick<RunWithStatus, "status" | "submitted"> & { readonly run: { readonly id: string } })[],
+): number {
+  const entered = new Set(known);
+  return runs.filter(
+    ({ run, status, submitted }) =>
+      submitted && (status.kind === "crashed" || status.kind === "queued") && !isHeld(status) && !entered.has(run.id),
+  ).length;
 }
 
 /** `now`: by the clock of the store. That of this machine may be wrong. */
-function print(shell: Shell, place: string | null, shown: readonly ShownEntry[], now: number): Exit {
+function print(
+  shell: Shell,
+  place: string | null,
+  { shown, missing, now }: { readonly shown: readonly QueueEntry[]; readonly missing: number; readonly now: number },
+): Exit {
   shell.print({
     json: () => ({ dispatch: place === null ? null : withoutPassword(place), entries: shown }),
     text: (page) => (shown.length === 0 ? "" : entriesText(shown, now, page)),
   });
-  if (shown.length === 0) shell.notify(`The queue is empty. ${shell.talk.program} submit ISSUE adds a run.`);
+  if (missing > 0)
+    shell.notify(
+      `${missing === 1 ? "1 submitted run is" : `${missing} submitted runs are`} not in the queue. A worker enters them within 15 seconds: ${shell.talk.program} worker --join`,
+    );
+  else if (shown.length === 0) shell.notify(`The queue is empty. ${shell.talk.program} submit ISSUE adds a run.`);
   return "done";
 }
 
-interface ShownEntry extends Entry {
-  /** The id of the store that has the run. */
-  readonly store: string;
-  readonly why: string | null;
-  /** null: the store of the run is not read here. */
-  readonly failures: number | null;
-}
-
-function entriesText(entries: readonly ShownEntry[], now: number, page: Page): string {
+export function entriesText(entries: readonly QueueEntry[], now: number, page: Page): string {
   const columns = [
     { title: "RUN", shrinkTo: 12, last: true },
-    { title: "REPOSITORY", shrinkTo: 8, cut: "middle", expendable: 1 },
-    { title: "QUEUE", shrinkTo: 6, expendable: 2 },
-    { title: "PRIORITY", optional: true, expendable: 3 },
+    { title: "REPOSITORY", shrinkTo: 8, cut: "middle", expendable: 4 },
+    { title: "QUEUE", shrinkTo: 6, expendable: 3 },
+    { title: "PRIORITY", optional: true, expendable: 2 },
     { title: "STATE" },
     { title: "DUE", optional: true },
-    { title: "WORKER", shrinkTo: 8, optional: true, expendable: 4 },
+    { title: "WORKER", shrinkTo: 8, optional: true, expendable: 1 },
     { title: "WHY", optional: true, wrap: true, shrinkTo: 16 },
   ] as const;
   const rows = entries.map((entry) => [
@@ -110,13 +108,6 @@ function entriesText(entries: readonly ShownEntry[], now: number, page: Page): s
     { text: entry.why ?? "", style: "dim" } as const,
   ]);
   return renderTable({ columns, rows }, page);
-}
-
-function dueText({ state, wakeAt }: Pick<Entry, "state" | "wakeAt">, now: number): string {
-  if (state === "active" || wakeAt === null) return "";
-  if (wakeAt <= now) return "now";
-  // The first repetition of a failed attempt is due after 30 seconds.
-  return wakeAt - now < 60_000 ? "within a minute" : relativeTime(new Date(wakeAt).toISOString(), now);
 }
 
 /** First in the store: otherwise a worker would enter the run again. */

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Holdfast, RunOverview } from "../../holdfast.ts";
 import type { RunDetails } from "../../run-status.ts";
+import { type QueueEntry, createQueueReader } from "../../worker/read-queue.ts";
 import { pageLink, runPath } from "../../ui/ui-state.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -49,7 +50,7 @@ export const spec = {
     { line: "holdfast status issue-42 --json | jq -r .run.status.kind", about: "for a script" },
   ],
   reads: true,
-  json: '{"run": {...}}; without RUN {"at", "runs": [...], "slots": {"limit": N or null, "used": N}}; with --watch one such line with "kind": "status" for each change. A run object also has "resumable", "priority", "submitted" (workers of a queue execute it), "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied", "continues" ("process" or "worker" that continues a run that waits, or null), "restored" (the checkpoint to which it was restored after its end, or null), "restart" (the checkpoint from which `resume RUN@N --force` continues it after its end, or null), "raise" (the flag that raises the limit which ended it, or null), "damaged" and "unpushed" ({"remote", "snapshots", "problem"}: its files that the remote of `files.remote` lacks, or null). The time in "budget" counts on during a call.',
+  json: '{"run": {...}}; without RUN {"at", "runs": [...], "slots": {"limit": N or null, "used": N}}; with --watch one such line with "kind": "status" for each change. A run object also has "resumable", "priority", "submitted" (workers of a queue execute it), "since", "scores", "best", "budget", "graph", "loop", "step", "last", "worktree", "branch", "issue", "pullRequest", "denied", "continues" ("process" or "worker" that continues a run that waits, or null), "restored" (the checkpoint to which it was restored after its end, or null), "restart" (the checkpoint from which `resume RUN@N --force` continues it after its end, or null), "raise" (the flag that raises the limit which ended it, or null), "damaged", "queued" (what `queue` prints of a submitted run, or null if the queue has no entry or cannot be read) and "unpushed" ({"remote", "snapshots", "problem"}: its files that the remote of `files.remote` lacks, or null). The time in "budget" counts on during a call.',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
@@ -65,9 +66,10 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   }
   const { id } = await findRun(holdfast, typed);
   if (input.on("watch")) return await watchStatus(shell, holdfast, id);
-  const status = await holdfast.status(id);
+  await using queue = await openQueue(shell, holdfast);
+  const status = await queue.add(await holdfast.status(id));
   const link = pageLink(shell.env, holdfast.store.location, runPath(id));
-  shell.print({ json: () => ({ run: statusJson(status), ...link.json }), text: (page) => statusText(status, page) });
+  shell.print({ json: () => ({ run: shownJson(status), ...link.json }), text: (page) => statusText(status, page) });
   shell.notify(nextText(status, shell.talk));
   shell.notify(link.text);
   return "done";
@@ -97,28 +99,57 @@ function stopName({ run, work }: StartingProcess): string {
 
 interface Overview extends Pick<RunOverview, "at" | "slots"> {
   readonly starting: readonly StartingProcess[];
-  readonly runs: readonly RunDetails[];
+  readonly runs: readonly ShownRun[];
 }
 
-async function readOverview(holdfast: Holdfast): Promise<Overview> {
+type ShownRun = RunDetails & { readonly queued: QueueEntry | null };
+
+/** The queue is opened when the first submitted run is shown, and closed at the end. */
+async function openQueue(shell: Shell, holdfast: Holdfast) {
+  const { settings } = await shell.config();
+  const reader = createQueueReader({ store: holdfast.store, settings, env: shell.env });
+  return {
+    async addTo(runs: readonly RunDetails[]): Promise<readonly ShownRun[]> {
+      const entries = await reader.read(runs);
+      return runs.map((details) => withEntry(details, entries));
+    },
+    async add(details: RunDetails): Promise<ShownRun> {
+      return withEntry(details, await reader.read([details]));
+    },
+    [Symbol.asyncDispose]: () => reader.close(),
+  };
+}
+
+function withEntry(details: RunDetails, entries: ReadonlyMap<string, QueueEntry>): ShownRun {
+  return { ...details, queued: entries.get(details.run.id) ?? null };
+}
+
+type Queue = Awaited<ReturnType<typeof openQueue>>;
+
+function shownJson({ queued, ...details }: ShownRun) {
+  return { ...statusJson(details), queued };
+}
+
+async function readOverview(holdfast: Holdfast, queue: Queue): Promise<Overview> {
   // Read first: a process that acquires its lease a moment later is then among the runs.
   const announced = await findStarting(holdfast, undefined);
   const { at, runs, slots } = await holdfast.overview();
   const details: RunDetails[] = [];
   for (const { run } of runs) details.push({ ...(await holdfast.status(run.id)) });
   const known = new Set((await holdfast.listRuns()).map(({ id }) => id));
-  return { at, slots, starting: announced.filter(({ run }) => run === null || !known.has(run)), runs: details };
+  const shown = await queue.addTo(details);
+  return { at, slots, starting: announced.filter(({ run }) => run === null || !known.has(run)), runs: shown };
 }
 
 function overviewJson({ at, starting, runs, slots }: Overview) {
-  return { at, runs: [...starting.map(startingJson), ...runs.map(statusJson)], slots };
+  return { at, runs: [...starting.map(startingJson), ...runs.map(shownJson)], slots };
 }
 
 /** A single unfinished run is shown in full. */
 function overviewText({ starting, runs, slots }: Overview, page: Page): string {
   const [only] = runs;
   const shown = only === undefined ? "" : runs.length === 1 ? statusText(only, page) : statusesText(runs, page);
-  const limited = slots.used > 0 || runs.some(({ status }) => status.kind === "queued");
+  const limited = slots.used > 0 || runs.some(({ status }) => status.kind === "queued" && status.holder !== null);
   const line = limited && slots.limit !== null ? `${slots.used} of ${slots.limit} slots used.\n` : "";
   return starting.map((one) => startingText(one, page)).join("") + shown + line;
 }
@@ -128,9 +159,14 @@ async function emptyOverview(shell: Shell): Promise<Overview> {
   return { at: new Date().toISOString(), runs: [], starting: [], slots: { limit: max, used: 0 } };
 }
 
+async function readOnce(shell: Shell, holdfast: Holdfast): Promise<Overview> {
+  await using queue = await openQueue(shell, holdfast);
+  return await readOverview(holdfast, queue);
+}
+
 /** Without a store there are no runs; this is not a failure. */
 async function showAll(shell: Shell, holdfast: Holdfast | undefined): Promise<Exit> {
-  const overview = holdfast === undefined ? await emptyOverview(shell) : await readOverview(holdfast);
+  const overview = holdfast === undefined ? await emptyOverview(shell) : await readOnce(shell, holdfast);
   const { starting, runs } = overview;
   shell.print({ json: () => overviewJson(overview), text: (page) => overviewText(overview, page) });
   const [only, other] = runs;
@@ -157,10 +193,11 @@ async function watchAll(shell: Shell, holdfast: Holdfast): Promise<Exit> {
   const live = canRedraw(shell)
     ? createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns, page: shell.page })
     : null;
+  await using queue = await openQueue(shell, holdfast);
   let before = "";
   try {
     for (;;) {
-      const overview = await readOverview(holdfast);
+      const overview = await readOverview(holdfast, queue);
       const page = { ...shell.page, now: Date.now(), width: shell.columns() - (live === null ? 0 : 1) };
       const json = { kind: "status", ...overviewJson(overview) };
       const content = withoutTimes(json);
@@ -196,9 +233,10 @@ async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promi
   const show = shell.json ? jsonLines(shell) : canRedraw(shell) ? region(shell) : plainLines(shell);
   const wake = new Wake();
   const watching = follow({ holdfast, run, shell, wake });
+  await using queue = await openQueue(shell, holdfast);
   try {
     for (;;) {
-      const status = await holdfast.status(run);
+      const status = await queue.add(await holdfast.status(run));
       if (!show.status(status)) return "done";
       if (isEnded(status.status)) return "done";
       await wake.next(LOOK_MS, shell.signal);
@@ -212,7 +250,7 @@ async function watchStatus(shell: Shell, holdfast: Holdfast, run: string): Promi
 
 interface Shower {
   /** false: the reader has closed the stream. */
-  status(status: RunDetails): boolean;
+  status(status: ShownRun): boolean;
   close(): void;
 }
 
@@ -220,7 +258,7 @@ function jsonLines(shell: Shell): Shower {
   let before = "";
   return {
     status(status) {
-      const document = { kind: "status", run: statusJson(status) };
+      const document = { kind: "status", run: shownJson(status) };
       const content = withoutTimes(document);
       if (content === before) return true;
       before = content;
@@ -247,7 +285,7 @@ function plainLines(shell: Shell): Shower {
 
 function region(shell: Shell): Shower {
   const live = createLiveRegion({ write: (text) => void shell.write(text), columns: shell.columns, page: shell.page });
-  let shown: RunDetails | undefined;
+  let shown: ShownRun | undefined;
   const pageNow = () => ({ ...shell.page, now: Date.now(), width: shell.columns() - 1 });
   return {
     status(status) {

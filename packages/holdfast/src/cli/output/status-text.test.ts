@@ -2,8 +2,18 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { newBudget } from "@holdfast/core/budget";
 import { sampleHolder, sampleRunning } from "@holdfast/test-support/sample-run";
+import type { RunStatus } from "@holdfast/core/status";
 import type { RunDetails } from "../../run-status.ts";
-import { answerCommands, nextText, raiseBudgetFlags, sparkline, statusText, statusesText } from "./status-text.ts";
+import type { QueueEntry } from "../../worker/read-queue.ts";
+import {
+  type ShownStatus,
+  answerCommands,
+  nextText,
+  raiseBudgetFlags,
+  sparkline,
+  statusText,
+  statusesText,
+} from "./status-text.ts";
 import { displayWidth } from "./text.ts";
 
 describe("view", () => {
@@ -75,6 +85,57 @@ describe("view", () => {
     Stop it:  holdfast stop issue-42"
   `,
     );
+  });
+
+  test("a submitted run says what the queue says of it, alone and in a list", () => {
+    const entry: QueueEntry = {
+      run: "issue-42",
+      store: "s",
+      repository: "acme/shop",
+      queue: "claude",
+      priority: 10,
+      needs: [],
+      state: "waiting",
+      wakeAt: NOW + 90_000,
+      worker: null,
+      why: "2 attempts failed",
+      failures: 2,
+    };
+    const crashed: RunStatus = { kind: "crashed", certain: true, holder: sampleHolder };
+    const first = { ...base, submitted: true, last: null };
+    const status: RunStatus = { kind: "queued", holder: null, position: null };
+    const now: QueueEntry = { ...entry, priority: 0, wakeAt: 0, why: "no worker has gpu", failures: 0 };
+    const active: QueueEntry = { ...now, state: "active", worker: "build-1", why: null };
+    const shown = (details: ShownStatus) => statusText(details, PAGE).split("\nwork")[0]?.replaceAll("\n", " ");
+    expect([
+      shown({ ...first, status, queued: now }),
+      shown({ ...first, status, queued: active }),
+      shown({ ...first, status, queued: null }),
+      shown({ ...first, status: crashed, queued: entry }),
+      shown({ ...first, queued: { ...entry, why: "process 4711 on laptop executes it" } }),
+    ]).toEqual([
+      "issue-42  queued Submitted. In queue claude, due now: no worker has gpu.",
+      "issue-42  queued Submitted; build-1 starts it.",
+      "issue-42  queued Submitted; it waits for a worker.",
+      expect.stringMatching(/is saved\. In queue claude, priority high, due in 1 min: 2 attempts failed\.$/),
+      expect.stringMatching(/last heartbeat 10 s ago\.$/),
+    ]);
+    expect(nextText({ ...first, status: crashed }, PAGE)).toBe(
+      "Show the queue: holdfast queue\nContinue it here: holdfast resume issue-42",
+    );
+    expect(nextText({ ...first, status: { ...sampleRunning(), hostKnown: false } }, PAGE)).toBe(
+      "Stop it: holdfast queue --cancel issue-42\nIf it does not answer, take it: holdfast take issue-42",
+    );
+    expect(statusesText([{ ...first, scores: [], status, queued: now }], PAGE)).toMatch(
+      /WHY\n.*  no worker has gpu\n$/,
+    );
+  });
+
+  test("the reason why a remote lacks files is not cut", () => {
+    const problem = `possible secret (an AWS access key) in config/production/settings.env, line 12, of issue-42@3`;
+    const text = statusText({ ...base, unpushed: { remote: "origin", snapshots: 1, problem } }, PAGE);
+    expect(text.replaceAll(/\s+/g, " ")).toContain(`files 1 snapshot not on origin yet: ${problem} branch`);
+    expect(Math.max(...text.split("\n").map(displayWidth))).toBeLessThanOrEqual(80);
   });
 
   test("a fork or an import without work yet is resumed, and not called saved by hand", () => {

@@ -2,25 +2,33 @@
 import { RESOURCES, type Resource, exceeded } from "@holdfast/core/budget";
 import { priorityText } from "@holdfast/core/lease";
 import type { Budget } from "@holdfast/core/position";
-import type { RunStatus } from "@holdfast/core/status";
+import { type RunStatus, isHeld } from "@holdfast/core/status";
 import type { LoopSummary } from "@holdfast/workflows/ralph/loop-summary";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Continuer } from "../../continuation.ts";
 import type { RunDetails } from "../../run-status.ts";
+import type { QueueEntry } from "../../worker/read-queue.ts";
 import { holderText, startingName } from "../run-holder.ts";
 import { compactGraphLines, graphLines } from "./graph-text.ts";
 import { type Page, paint } from "./page.ts";
 import { countText, relativeTime, scoreText, spentText } from "./quantities.ts";
+import { queueSentence } from "./queue-text.ts";
 import { RUN_COLUMN, stageText, statusCell, workText } from "./run-text.ts";
 import { renderTable } from "./table.ts";
 import { escapeText, escapeWords, fieldsText, momentText, sectionText, wrap } from "./text.ts";
 
-export function statusText(status: RunDetails, page: Page): string {
+/** What `status` shows of a run. */
+export interface ShownStatus extends RunDetails {
+  /** What the queue has about a submitted run; null: it has no entry, or cannot be read. Absent: it is not asked. */
+  readonly queued?: QueueEntry | null;
+}
+
+export function statusText(status: ShownStatus, page: Page): string {
   return fieldsOf(status, page) + graphText(status, page);
 }
 
 /** For a view that is redrawn in place, which must not be taller than the screen. */
-export function compactStatusText(status: RunDetails, page: Page): string {
+export function compactStatusText(status: ShownStatus, page: Page): string {
   const lines = status.graph === null ? [] : compactGraphLines(status.graph, page);
   return fieldsOf(status, page) + lines.map((line) => `${line}\n`).join("");
 }
@@ -31,12 +39,15 @@ function graphText({ graph, budget }: RunDetails, page: Page): string {
   return sectionText("Graph", lines.map((line) => `${line}\n`).join(""), page);
 }
 
-function fieldsOf(status: RunDetails, page: Page): string {
+function fieldsOf(status: ShownStatus, page: Page): string {
   const { run } = status;
   const { text, style } = statusCell(status.status);
   const title = `${paint(page, "bold", escapeText(run.id))}  ${paint(page, style, text)}\n`;
-  const why = whyText(status, page);
-  const explained = why === null ? "" : wrapped(escapeWords(why), page);
+  const entry = entryOf(status);
+  const why = [whyText(status, page), entry === null ? null : queueSentence(entry, page.now)]
+    .filter((text) => text !== null)
+    .join(" ");
+  const explained = why === "" ? "" : wrapped(escapeWords(why), page);
   const fields = fieldsText(
     [
       ["work", status.issue === null ? workText(run.work) : `issue #${status.issue.number}: ${status.issue.title}`],
@@ -48,7 +59,7 @@ function fieldsOf(status: RunDetails, page: Page): string {
       ["spent", status.budget === null ? null : spentText(status.budget.spent, status.budget.limit)],
       ["saved", savedText(status, page)],
       ["damaged", damagedText(status, page)],
-      ["files", unpushedText(status.unpushed)],
+      ["files", unpushedText(status.unpushed), "whole"],
       ["pull request", pullRequestText(status)],
       ["branch", status.branch],
       ["worktree", status.worktree],
@@ -56,6 +67,12 @@ function fieldsOf(status: RunDetails, page: Page): string {
     page,
   );
   return title + explained + fields;
+}
+
+/** What the queue has about a run; null: nothing that the status does not say. */
+function entryOf({ status, queued = null }: ShownStatus): QueueEntry | null {
+  if (queued === null || isHeld(status)) return null;
+  return status.kind === "waiting" && queued.why === null ? null : queued;
 }
 
 function pullRequestText({ pullRequest }: RunDetails): string | null {
@@ -95,7 +112,7 @@ export function startingText(starting: StartingProcess, page: Page): string {
   return title + wrapped(escapeText(why), page) + fields;
 }
 
-export function statusesText(statuses: readonly RunDetails[], page: Page): string {
+export function statusesText(statuses: readonly ShownStatus[], page: Page): string {
   const columns = [
     RUN_COLUMN,
     { title: "STATUS" },
@@ -104,7 +121,8 @@ export function statusesText(statuses: readonly RunDetails[], page: Page): strin
     { title: "HEARTBEAT", optional: true, expendable: 5 },
     { title: "SCORES", optional: true, expendable: 2 },
     { title: "SPENT", optional: true, expendable: 3 },
-    { title: "LAST", shrinkTo: 16, expendable: 1 },
+    { title: "LAST", shrinkTo: 16, expendable: 1, optional: true },
+    { title: "WHY", optional: true, wrap: true, shrinkTo: 16 },
   ] as const;
   const rows = statuses.map((status) => {
     return [
@@ -121,6 +139,7 @@ export function statusesText(statuses: readonly RunDetails[], page: Page): strin
       },
       { text: status.budget === null ? "" : (spentText(status.budget.spent) ?? "") },
       { text: status.last?.text ?? "", style: "dim" } as const,
+      { text: entryOf(status)?.why ?? "", style: "dim" } as const,
     ];
   });
   return renderTable({ columns, rows }, page);
@@ -132,19 +151,17 @@ function heartbeatText({ status }: RunDetails, page: Page): string {
 }
 
 /** Printed to stderr: the command to run next. */
-export function nextText({ run, status, budget, raise, restart }: RunDetails, { program }: Page): string {
+export function nextText({ run, status, submitted, budget, raise, restart }: RunDetails, { program }: Page): string {
   const resume = `${program} resume ${run.id}`;
   switch (status.kind) {
     case "running": {
       const take = `If it does not answer, take it: ${program} take ${run.id}`;
-      if (!status.hostKnown) return take;
+      if (!status.hostKnown) return submitted ? `Stop it: ${program} queue --cancel ${run.id}\n${take}` : take;
       const stop = `Watch it: ${program} status ${run.id} --watch\nStop it:  ${program} stop ${run.id}`;
       return status.silentSince === null ? stop : `${stop}\n${take}`;
     }
     case "queued":
-      return status.holder === null
-        ? `Its place in the queue: ${program} queue`
-        : `Stop it:  ${program} stop ${run.id}`;
+      return status.holder === null ? `Show the queue: ${program} queue` : `Stop it:  ${program} stop ${run.id}`;
     case "waiting":
       if (status.for === "budget") return `Give it more: ${resume} ${raiseBudgetFlags(budget)}`;
       return status.question === null
@@ -153,7 +170,7 @@ export function nextText({ run, status, budget, raise, restart }: RunDetails, { 
     case "paused":
       return status.started ? `Continue with: ${resume}` : `Not needed any more: ${program} stop ${run.id} --now`;
     case "crashed":
-      return `Continue with: ${resume}`;
+      return submitted ? `Show the queue: ${program} queue\nContinue it here: ${resume}` : `Continue with: ${resume}`;
     case "failed":
       if (raise !== null) return `Allow more: ${resume} --${raise} N`;
       return restartCommands(run.id, { kind: "failed", program, restart }).join("\n");
@@ -193,7 +210,7 @@ export function restartCommands(
   ];
 }
 
-function whyText({ status, since, run, continues, restored }: RunDetails, page: Page): string | null {
+function whyText({ status, since, run, continues, restored, queued }: ShownStatus, page: Page): string | null {
   switch (status.kind) {
     case "running": {
       const { holder } = status;
@@ -204,9 +221,8 @@ function whyText({ status, since, run, continues, restored }: RunDetails, page: 
       return `Held by ${holderText(holder)} since ${momentText(holder.takenAt, page)}; ${beat}.${stopped}`;
     }
     case "queued":
-      return status.holder === null
-        ? "Submitted; it waits for a worker."
-        : `Held by ${holderText(status.holder)}, which waits for a slot.`;
+      if (status.holder === null) return submittedText(queued ?? null);
+      return `Held by ${holderText(status.holder)}, which waits for a slot.`;
     case "waiting": {
       const until =
         status.until === null ? "" : ` Until ${momentText(status.until, page)}${CONTINUES[continues ?? "none"]}.`;
@@ -235,6 +251,11 @@ function whyText({ status, since, run, continues, restored }: RunDetails, page: 
     case "aborted":
       return status.reason === "" ? null : sentence(status.reason);
   }
+}
+
+function submittedText(entry: QueueEntry | null): string {
+  if (entry === null) return "Submitted; it waits for a worker.";
+  return entry.worker === null ? "Submitted." : `Submitted; ${entry.worker} starts it.`;
 }
 
 const CONTINUES: Readonly<Record<Continuer | "none", string>> = {

@@ -288,15 +288,24 @@ export function hangingIndent(
 
 const READABLE = 100;
 
-type Field = readonly [label: string, value: string | null];
+/** "whole": the value is wrapped, not truncated. */
+type Field = readonly [label: string, value: string | null, how?: "whole"];
 
 /** Labels on the left, values on the right. Fields without a value are omitted. */
 export function fieldsText(fields: readonly Field[], page: Page, indent = ""): string {
-  const given = fields.filter((field): field is readonly [string, string] => field[1] !== null && field[1] !== "");
-  const width = Math.max(10, ...given.map(([label]) => label.length));
+  const given = fields.flatMap(([label, value, how]) =>
+    value === null || value === "" ? [] : [{ label, value, how }],
+  );
+  const width = Math.max(10, ...given.map(({ label }) => label.length));
   return given
-    .map(([label, value]) => {
+    .map(({ label, value, how }) => {
       const room = page.width - indent.length - width - 2;
+      if (how === "whole") {
+        const lines = wrap(escapeWords(value), Math.max(20, Math.min(room, READABLE)));
+        return lines
+          .map((line, at) => `${indent}${paint(page, "dim", padEnd(at === 0 ? label : "", width))}  ${line}\n`)
+          .join("");
+      }
       return `${indent}${paint(page, "dim", padEnd(label, width))}  ${truncate(escapeText(value), room)}\n`;
     })
     .join("");
