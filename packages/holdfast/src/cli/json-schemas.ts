@@ -427,6 +427,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   submit: union([
     plan,
     result,
+    strictObject({ kind: literal("plan"), run, submission, known: boolean() }),
     strictObject({ kind: literal("submitted"), run, submission, dispatch: string(), known: boolean(), unpushed }),
   ]),
   queue: union([

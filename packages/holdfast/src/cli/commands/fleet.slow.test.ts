@@ -202,7 +202,17 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
     old.kill("SIGTERM");
     expect(await old.ended).toBe(143);
     expect(old.events.filter(({ kind: what }) => what === "start")).toEqual([]);
+    const [entry] = (await first.json("queue")).entries;
+    expect(await first.run("submit", "1", "--dry-run", "--priority", "low")).toMatchObject({
+      status: 0,
+      stdout: "Would queue again: issue-1 in scripted, priority low.\n",
+    });
+    expect(await first.json("submit", "issue-1", "--dry-run")).toMatchObject({ kind: "plan", known: true });
+    expect((await first.json("queue")).entries).toEqual([entry]);
+    const other = await first.run("submit", "1", "--agent", "codex");
+    expect(other.stderr).toContain("issue-1 exists with the agent scripted, so --agent codex is not used.");
     team.lose();
+    expect((await first.run("queue")).stderr).toContain("1 submitted run is not in the queue.");
     await second.join("--label", "gpu");
     await untilHalfDone(second);
     expect(await second.run("stop", "1")).toMatchObject({ status: 0 });

@@ -1,4 +1,5 @@
 /** The `submit` command: creates a run as `run` does, and leaves its execution to the workers of a queue. */
+import { splitAgent } from "@holdfast/core/agent";
 import type { Dispatch } from "@holdfast/core/dispatch";
 import { isEnded } from "@holdfast/core/run";
 import { priorityText } from "@holdfast/core/lease";
@@ -15,6 +16,7 @@ import { type Submission, jobOf, lackOf } from "../../worker/plan-fleet.ts";
 import type { CommandSpec, Flags, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun, issueNumber } from "../operands.ts";
+import type { Page } from "../output/page.ts";
 import { unpushedText } from "../output/status-text.ts";
 import { momentText } from "../output/text.ts";
 import { readSlot } from "../parse-arguments.ts";
@@ -68,7 +70,7 @@ export const spec = {
     { line: "holdfast submit issue-42", about: "give a run that you stopped back to the workers" },
   ],
   windsDown: true,
-  json: '{"kind": "submitted", "run": {...}, "submission": {"queue", "repository", "priority", "needs": [...], "at": time or null}, "dispatch", "known": true if it was in the queue before, "unpushed": its files that the remote of `files.remote` lacks, as `status` has them, or null}; with --dry-run {"kind": "plan", "plan": {...}} as `run`. If the run has ended, its result as `run` prints it.',
+  json: '{"kind": "submitted", "run": {...}, "submission": {"queue", "repository", "priority", "needs": [...], "at": time or null}, "dispatch", "known": true if it was in the queue before, "unpushed": its files that the remote of `files.remote` lacks, as `status` has them, or null}; with --dry-run {"kind": "plan", "plan": {...}} as `run`, or for a run that exists {"kind": "plan", "run", "submission", "known"}. If the run has ended, its result as `run` prints it.',
 } as const satisfies CommandSpec;
 
 function isOfSession(name: string): name is OfSession {
@@ -93,6 +95,7 @@ export async function run(shell: Shell, input: SubmitInput): Promise<Exit> {
     forWorkers: true,
     async unfinished(holdfast, run, starting) {
       starting?.remove();
+      await noteOtherAgent(shell, holdfast, input, run);
       return await enterAgain(shell, holdfast, input, { run, request });
     },
     async start(holdfast, plan, starting) {
@@ -143,7 +146,7 @@ function asRunInput(input: SubmitInput): RunInput {
 }
 
 /** Flags that change a run that exists. */
-const OF_EXISTING = ["queue", "priority", "at", "needs", "max-tokens", "max-cost", "max-total-time"];
+const OF_EXISTING = ["queue", "priority", "at", "needs", "max-tokens", "max-cost", "max-total-time", "dry-run"];
 
 async function submitExisting(shell: Shell, input: SubmitInput, request: QueueRequest): Promise<Exit> {
   const names: Flags = spec.flags;
@@ -157,6 +160,17 @@ async function submitExisting(shell: Shell, input: SubmitInput, request: QueueRe
   const holdfast = await shell.open({ create: false });
   const { id } = await findRun(holdfast, input.operand(0));
   return await enterAgain(shell, holdfast, input, { run: id, request });
+}
+
+/** A run keeps its agent, so another one on the command line must not be ignored in silence. */
+async function noteOtherAgent(shell: Shell, holdfast: Holdfast, input: SubmitInput, run: string): Promise<void> {
+  const typed = input.text("agent");
+  const own = (await holdfast.store.latest(run))?.planes.config.agent ?? null;
+  if (typed === undefined || own === null || splitAgent(typed).provider === own) return;
+  const { program } = shell.talk;
+  shell.notify(
+    `${run} exists with the agent ${own}, so --agent ${typed} is not used. For a new run: ${program} stop ${run} --now, then this command with --again`,
+  );
 }
 
 async function enterAgain(
@@ -183,6 +197,16 @@ async function enterAgain(
     hasFiles: latest.planes.files !== null,
     before,
   });
+  if (input.on("dry-run")) {
+    const found = await holdfast.runWithStatus(run);
+    shell.print({
+      json: () => ({ kind: "plan", run: runJson(found), submission, known: before !== null }),
+      text: (page) =>
+        `Would ${before === null ? "queue" : "queue again"}: ${submissionWords(run, submission, page)}.\n`,
+    });
+    shell.notify(`The run exists and is ${statusWord(found.status)}: ${shell.talk.program} status ${run}`);
+    return "done";
+  }
   return await withDispatch(shell, holdfast, async (dispatch) => {
     await shell.finish(holdfast.work.resubmit(run, submission, readLimits(asRunInput(input))), { done: () => null });
     return await enter(shell, holdfast, { ...dispatch, run, submission, known: before !== null });
@@ -239,6 +263,11 @@ async function withDispatch(
   }
 }
 
+function submissionWords(run: string, { queue, priority, at }: Submission, page: Page): string {
+  const when = at === null ? "" : `, not before ${momentText(at, page)}`;
+  return `${run} in ${queue}, priority ${priorityText(priority)}${when}`;
+}
+
 /** The store has the submission by now. If this fails, any worker of the queue enters the run. */
 async function enter(
   shell: Shell,
@@ -260,11 +289,9 @@ async function enter(
       unpushed,
     }),
     text: (page) => {
-      const { queue, priority, at } = submission;
-      const when = at === null ? "" : `, not before ${momentText(at, page)}`;
       const word = found.status.kind === "queued" ? (known ? "Queued already" : "Queued") : "Submitted";
       const now = found.status.kind === "queued" ? "" : ` It is ${statusWord(found.status)} now.`;
-      return `${word}: ${run} in ${queue}, priority ${priorityText(priority)}${when}.${now}\n`;
+      return `${word}: ${submissionWords(run, submission, page)}.${now}\n`;
     },
   });
   const lacking = unpushedText(unpushed);
