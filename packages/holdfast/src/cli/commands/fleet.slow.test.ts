@@ -9,6 +9,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Finished, changedCommand } from "@holdfast/test-support/built-command";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { postgresMissing, sharedPostgres } from "@holdfast/test-support/postgres-server";
+import { openTestStore } from "@holdfast/test-support/test-stores";
 import { chanceOf, sample, suiteSeed } from "../../../test/faults/harness/seed.ts";
 
 /* Workers in real processes, in two clones with two homes: what one does not finish, the other does. */
@@ -221,6 +222,21 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
     await place.agent([GOOD]);
     expect(await first.json("submit", "1")).toMatchObject({ known: false });
     await expectDone(team);
+  });
+
+  test("commands about a run that a worker on another machine executes name the queue", async () => {
+    const { first, place, store } = await begin();
+    await first.json(...submit(await place.agent([GOOD])));
+    const elsewhere = { host: "elsewhere", pid: 1, started: "1", boot: "other" };
+    const away = await openTestStore(store, { identity: elsewhere });
+    onTestFinished(() => away.close());
+    await away.takeLease({ run: "issue-1", label: "holdfast run issue-1" });
+    for (const command of ["stop", "status"])
+      expect((await first.run(command, "1")).stderr.replaceAll(/\s+/g, " ")).toContain(
+        "holdfast queue --cancel issue-1",
+      );
+    const taken = await first.run("take", "1", "--yes");
+    expect(taken).toMatchObject({ status: 0, stderr: expect.stringMatching(/a worker may continue it first/) });
   });
 
   test("submit reports that the remote refuses the files, and queue the attempts that fail without them", async () => {

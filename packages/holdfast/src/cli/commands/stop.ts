@@ -91,7 +91,7 @@ async function interruptRun(shell: Shell, typed: string | undefined): Promise<Ex
   const { holder } = status;
   const owner = (await (await holdfast.run(id)).holder())?.lease.owner;
   const isKnown = status.kind !== "running" || status.hostKnown;
-  if (!isKnown || (owner !== undefined && !canSignal(owner, processIdentity()))) throw elsewhere(id, holder);
+  if (!isKnown || (owner !== undefined && !canSignal(owner, processIdentity()))) throw elsewhere(before, holder);
   shell.notify(`Stopping ${holderText(holder)} …`);
   if (owner !== undefined) {
     interrupt(owner.pid);
@@ -185,11 +185,15 @@ async function waitUntilLeft(
 const POLL_MS = 50;
 const NOTE_MS = 2000;
 
-function elsewhere(run: string, holder: Holder): HoldfastError {
+function elsewhere(
+  { run: { id: run }, submitted }: Pick<RunDetails, "run" | "submitted">,
+  holder: Holder,
+): HoldfastError {
+  const queue = `Take it out of the queue, which stops its worker: \`holdfast queue --cancel ${run}\`. Or run`;
   return new HoldfastError({
     code: "LEASE_HELD",
     message: `Run ${run} is held by ${holderText(holder)}, which cannot be reached from here`,
-    hint: `Run \`holdfast stop ${run}\` on ${holder.host}, or send a signal: \`holdfast stop ${run} --after-step\`. If that machine is away: \`holdfast take ${run}\`.`,
+    hint: `${submitted ? queue : "Run"} \`holdfast stop ${run}\` on ${holder.host}, or send a signal: \`holdfast stop ${run} --after-step\`. If that machine is away: \`holdfast take ${run}\`.`,
     data: { run, owner: holder },
   });
 }

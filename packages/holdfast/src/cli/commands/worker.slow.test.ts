@@ -80,6 +80,7 @@ async function joinAsInstalled([program = "", ...args]: readonly string[], env: 
   const worker = outputOf(child);
   await worker.says(`Looking after the runs of:\n  ${place.clone}\n`);
   await worker.says("Joined the queue in ");
+  await worker.says("No agent is ready here");
   const options = { cwd: place.clone, env: { ...env } };
   const second = await place.holdfast.run(["worker", "--join"], options);
   expect(second).toMatchObject({ status: 5, stderr: expect.stringContaining(`pid ${child.pid}`) });

@@ -287,7 +287,8 @@ function eventText(event: WorkerEvent, page: Page): string {
       return `Stopped ${nameText(event)}: ${event.exit === null ? "its process was killed" : EXITS[event.exit].about}\n`;
     case "joined": {
       const labels = event.labels.filter((label) => !label.startsWith("store:"));
-      return `Joined the queue in ${escapeText(event.dispatch)} as ${event.worker}, slots: ${event.slots}, labels: ${labels.join(" ")}\n`;
+      const hasAgent = labels.some((label) => label.startsWith("agent:"));
+      return `Joined the queue in ${escapeText(event.dispatch)} as ${event.worker}, slots: ${event.slots}, labels: ${labels.join(" ")}\n${hasAgent ? "" : `No agent is ready here, so runs that need one go to other workers. To see why: ${page.program} agents\n`}`;
     }
     case "problem":
       return `Problem, tried again: ${escapeText(event.problem)}\n`;
