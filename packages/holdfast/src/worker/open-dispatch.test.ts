@@ -18,6 +18,7 @@ test.each([
   ["/srv/acme one/shop", "acme-one/shop"],
   ["/shop.git", "shop"],
   ["../shop", "shop"],
+  ["/home/ann/shop/../acme/shop.git", "acme/shop"],
   ["/", "repository"],
 ])("the repository at %s is called %s", (address, name) => expect(nameInAddress(address)).toBe(name));
 

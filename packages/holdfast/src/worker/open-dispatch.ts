@@ -1,7 +1,7 @@
 /** Finds and opens the queue of submitted runs, and names what a run needs of a worker. */
 import { existsSync } from "node:fs";
 import { hostname } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, posix } from "node:path";
 import { findAnyWorktree } from "@holdfast/core/adapters";
 import { AGENT_PROGRAMS, splitAgent } from "@holdfast/core/agent";
 import type { ExecutionConfig } from "@holdfast/core/checkpoint";
@@ -171,10 +171,13 @@ export async function repositoryName({ workspaces }: Pick<Holdfast, "workspaces"
   return nameInAddress(remote?.url ?? dirname(workspaces.commonDir));
 }
 
-/** Pure. Owner and name: two repositories may have the same name. What a user may have put before the path, such as a password, is not part of it. */
+/** Pure. Owner and name: two repositories may have the same name. `git clone ../shop.git` writes the path with its "..". What a user may have put before the path, such as a password, is not part of it. */
 export function nameInAddress(address: string): string {
   const path = URL.canParse(address) ? new URL(address).pathname : address.replace(/^[^/:]*:/, "");
-  const parts = path.split("/").filter((part) => !["", ".", ".."].includes(part));
+  const parts = posix
+    .normalize(path)
+    .split("/")
+    .filter((part) => !["", ".", ".."].includes(part));
   const name = parts.slice(-2).join("/");
   return (
     name
