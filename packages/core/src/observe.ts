@@ -1,6 +1,7 @@
 // Compares the world with a run's checkpoint before a resume. Each difference is a finding. Here: worktree, branch, files, processes and journal.
 
 import { existsSync } from "node:fs";
+import { isAbsolute } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describeList } from "@holdfast/platform/error";
 import type { FolderProcess } from "@holdfast/platform/folder-processes";
@@ -139,11 +140,11 @@ async function observePlace(params: {
   const findings: Finding[] = whole ? [] : [treeMissing(checkpoint, files)];
   const branchGone = files.branch !== null && files.head !== null && tip === null;
   const isNew = workspace === undefined && run.labels[WORKTREE] === NO_WORKTREE;
-  if (branchGone) findings.push(branchMissing(files, isNew));
-  const place = { head: tip ?? files.head, branch: files.branch, root: workspace?.root ?? null };
   const elsewhere = await findElsewhere({ ...params, files, root: workspace?.root ?? null });
+  if (branchGone) findings.push(branchMissing(files, { isNew, elsewhere }));
+  const place = { head: tip ?? files.head, branch: files.branch, root: workspace?.root ?? null };
   if (elsewhere !== null && (workspace !== undefined || (tip !== null && tip !== files.head))) {
-    const missing = workspace === undefined ? [worktreeMissing(files, isNew)] : [];
+    const missing = workspace === undefined ? [worktreeMissing(files, { isNew, elsewhere })] : [];
     return {
       ...place,
       head: files.head,
@@ -153,7 +154,8 @@ async function observePlace(params: {
   if (workspace === undefined) {
     if (!branchGone) findings.push(...headMoved({ files, tip, since, stepWrites: since.changesFiles }));
     const content = await workspaces.inspectWorktree(run.id);
-    const missing = content?.isForeign === true ? worktreeForeign(content.path) : worktreeMissing(files, isNew);
+    const missing =
+      content?.isForeign === true ? worktreeForeign(content.path) : worktreeMissing(files, { isNew, elsewhere });
     return { ...place, findings: [...findings, missing] };
   }
   const look = await workspace.look(snapshotParams(adapters));
@@ -285,14 +287,29 @@ function branchSwitched(files: FilesPlane, look: PreviewSnapshot): readonly Find
   return [{ kind: "branch_switched", summary, expected: files.branch, actual: look.branch }];
 }
 
-/** `isNew`: a fork without a worktree has never had one. */
-function branchMissing(files: FilesPlane, isNew: boolean): Finding {
-  const summary = isNew ? "The run has no branch yet" : `The branch ${shortName(files.branch)} is gone`;
+interface Absence {
+  /** A fork without a worktree has never had one. */
+  readonly isNew: boolean;
+  /** Where the run was executed before; null: here. What is missing was never here then. */
+  readonly elsewhere: string | null;
+}
+
+/** A host, or the worktree of another clone on this one. */
+function placeText(elsewhere: string): string {
+  return isAbsolute(elsewhere) ? "in another clone, not in this one" : `on ${elsewhere}, not here`;
+}
+
+function branchMissing(files: FilesPlane, { isNew, elsewhere }: Absence): Finding {
+  const name = shortName(files.branch);
+  const gone = elsewhere === null ? `The branch ${name} is gone` : `The branch ${name} is ${placeText(elsewhere)}`;
+  const summary = isNew ? "The run has no branch yet" : gone;
   return { kind: "branch_missing", summary, expected: { branch: files.branch, head: files.head }, actual: null };
 }
 
-function worktreeMissing(files: FilesPlane, isNew: boolean): Finding {
-  const summary = isNew ? "The run has no worktree yet" : `The worktree ${files.worktree} is gone`;
+function worktreeMissing(files: FilesPlane, { isNew, elsewhere }: Absence): Finding {
+  const gone =
+    elsewhere === null ? `The worktree ${files.worktree} is gone` : `The worktree is ${placeText(elsewhere)}`;
+  const summary = isNew ? "The run has no worktree yet" : gone;
   return { kind: "worktree_missing", summary, expected: files.worktree, actual: null };
 }
 

@@ -67,6 +67,11 @@ test("a worktree that is older than the run is brought to its newest checkpoint,
   {
     await using holdfast = await open(there);
     await holdfast.work.approve({ run: "r", answer: "yes", by: "eva" });
+    const { findings } = await holdfast.work.preflight({ run: "r", workflow: turns });
+    expect(findings.map(({ summary }) => summary)).toEqual([
+      "The branch holdfast/r is in another clone, not in this one",
+      "The worktree is in another clone, not in this one",
+    ]);
     expect((await holdfast.resume({ run: "r", workflow: turns })).outcome).toMatchObject({ kind: "waiting" });
   }
   // Meanwhile a user has changed a file here.

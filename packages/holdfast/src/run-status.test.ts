@@ -96,6 +96,17 @@ describe("run status", () => {
     expect(workingOn({ last }, { kind: "done", at: AT }, now)).toBe(0);
   });
 
+  test("what a resume found about the folders of its machine is not the last thing that happened", () => {
+    const note = (text: string, finding?: string) =>
+      ({ kind: "note", at: AT, body: { text, ...(finding === undefined ? {} : { finding }) } }) as const;
+    const fold = (notes: readonly ReturnType<typeof note>[]) => notes.reduce(reduceSummary, EMPTY_SUMMARY).last?.text;
+    const gone = note("The worktree /home/ann/shop-worktrees/issue-42 is gone: accepted", "worktree_missing");
+    expect(fold([note("Something else"), gone])).toBe("Something else");
+    expect(fold([gone, note("The issue was edited: accepted", "issue_body_changed")])).toContain(
+      "The issue was edited",
+    );
+  });
+
   test("bodies without optional fields are accepted", () => {
     for (const kind of [
       "stage.entered",

@@ -7,6 +7,7 @@ import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Budget, Position } from "@holdfast/core/position";
 import type { RunSummary } from "@holdfast/core/run";
 import type { RunHandle } from "@holdfast/core/run-handle";
+import type { FindingKind } from "@holdfast/core/findings";
 import { type RunWithStatus, isRequestUndone } from "@holdfast/core/run-statuses";
 import { spendTime } from "@holdfast/core/budget";
 import { type StateEntry, loadState } from "@holdfast/core/state";
@@ -249,6 +250,14 @@ export const EMPTY_SUMMARY: JournalSummary = {
   restored: null,
 };
 
+/** Findings about the folders of the machine that resumed: they mean nothing where the status is read. */
+const OF_MACHINE: ReadonlySet<string> = new Set([
+  "branch_missing",
+  "worktree_missing",
+  "worktree_moved",
+  "worktree_outdated",
+] satisfies readonly FindingKind[]);
+
 /** Tolerates missing fields: an entry of an older or newer Holdfast may lack them, and reading the status must not fail. */
 export function reduceSummary(
   picture: JournalSummary,
@@ -307,6 +316,7 @@ export function reduceSummary(
     case "effect.unknown":
       return { ...picture, last: last(`${effectOf(body)}: not known whether it happened`) };
     case "note":
+      if (OF_MACHINE.has(textOf(body["finding"]) ?? "")) return picture;
       return { ...picture, last: last(textOf(body["text"]) ?? "") };
     case "run.waiting":
     case "run.paused":
