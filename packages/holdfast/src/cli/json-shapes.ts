@@ -123,7 +123,7 @@ export const graph = strictObject({
   problems: texts,
 });
 
-export const details = run.extend({
+const details = run.extend({
   resumable: boolean(),
   priority: number(),
   submitted: boolean(),
