@@ -83,7 +83,8 @@ function wordsOf(facts: PlanFacts): Words {
           ]),
         ],
         button: action.resume ? "Answer and resume" : "Answer",
-        basis: [statusBasis, asked],
+        // The same question may be asked again, about something else.
+        basis: [statusBasis, asked, row.run.entries],
       };
     }
     case "pause":
@@ -105,7 +106,8 @@ function wordsOf(facts: PlanFacts): Words {
           line("Stays", ["Branch, worktree and checkpoints."]),
         ],
         button: "Abort the run",
-        basis: [statusBasis],
+        // A run that works has new entries all the time.
+        basis: [statusBasis, status.kind === "running" ? null : row.run.entries],
       };
     case "checkpoint":
       return {

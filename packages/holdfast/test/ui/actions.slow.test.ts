@@ -181,17 +181,37 @@ test(
   },
 );
 
-test("an answer never says that the run continues if it asks something else", { timeout: 120_000 }, async () => {
+/** A run whose process asks and ends. Its workflow is none that this version has. */
+async function askUser(): Promise<void> {
   await using holdfast = await openHoldfast({ cwd: journey.repository() });
   const { store } = holdfast;
   const birth = { workflow: "impl", work: { kind: "task", text: "Do it" } } as const;
   const lease = await store.takeLease({ run: "asks", birth, label: "test" });
   const decision = { name: "go", question: "Continue?", options: ["yes", "no"] };
   const body = { for: "you", reason: "asks", until: null, decision };
-  // Its workflow is none that this version has.
   const checkpoint = { trigger: "stage", planes: emptyPlanes({ workflow: "impl", stage: "impl" }) } as const;
   await store.commit({ lease, entries: [{ kind: "run.waiting", body }], checkpoint });
   await store.releaseLease(lease);
+}
+
+test("a plan for a question is not applied when the run asks the same again", { timeout: 120_000 }, async () => {
+  await askUser();
+  await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+  const run = key().replace("/work", "/asks");
+  const answer: Action = { kind: "answer", run, question: "go", answer: "yes", note: null, resume: false };
+  const plans = [await page.plan(answer), await page.plan({ kind: "abort", run })];
+  // Another tab or the terminal answers, and the run continues until it asks again.
+  await journey.json("approve", "asks", "yes");
+  await askUser();
+  for (const { id, digest } of plans)
+    await expect(page.post(`/api/plans/${id}/apply`, { digest, key: `old-${id}` }), id).rejects.toThrow(/^409/);
+  const { row } = await page.get<RunPage>(`/api/runs/${run}`);
+  expect(row).toMatchObject({ group: "you", run: { status: { kind: "waiting" } } });
+  expect(await page.act(answer)).toMatchObject({ kind: "done" });
+});
+
+test("an answer never says that the run continues if it asks something else", { timeout: 120_000 }, async () => {
+  await askUser();
   const run = key().replace("/work", "/asks");
   await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
   const answer: Action = { kind: "answer", run, question: "go", answer: "yes", note: null, resume: true };
