@@ -1,5 +1,6 @@
 /** Runs side by side, and the whole story of one run on one page. Reads only. */
 import type { ComparePage, Report } from "@holdfast/dashboard/api";
+import { createMasking, maskValue } from "@holdfast/core/mask";
 import { usageError } from "@holdfast/platform/error";
 import { CHOSEN, comparisonJson } from "../cli/commands/compare.ts";
 import { commandText, parseKey } from "./actions.ts";
@@ -11,6 +12,8 @@ const MOST = 8;
 /** Lines of all patches of a report: more than this is not read on paper. */
 const MAX_REPORT_LINES = 5000;
 const MAX_REPORT_CHECKPOINTS = 500;
+
+const masking = createMasking();
 
 /** `shop/issue-42,shop/other-way@7`, all in one repository. */
 export async function readComparison(repositories: Repositories, text: string): Promise<ComparePage> {
@@ -36,7 +39,8 @@ export async function readComparison(repositories: Repositories, text: string): 
     if ((await opened.holdfast.resolve(`${parseKey(key).run}@${CHOSEN}`).catch(() => null)) !== null) chosen.push(key);
   return {
     rows,
-    comparison: comparisonJson(compared, null),
+    // Names of files are as they are; the CLI masks them where it prints.
+    comparison: maskValue(comparisonJson(compared, null), masking.mask),
     choose: keys.map((key) => ({
       label: `Choose ${parseKey(key).run}`,
       action: { kind: "choose", run: key, others: keys.filter((other) => other !== key) },

@@ -199,6 +199,9 @@ test("hostile names and contents are data, and long lines are cut", async () => 
   const other = await page.get<FilePatch>(`/api/diff/file?${at}&path=${encodeURIComponent(BIDI)}`);
   expect(other.patch).toContain("***");
   expect(other.patch).not.toContain(TOKEN);
+  const compared = await page.get("/api/compare?runs=repo-1/work@1,repo-1/work@2");
+  expect(JSON.stringify(compared)).toContain('"***.txt"');
+  expect(JSON.stringify(compared)).not.toContain(TOKEN);
   const { row } = await page.get<RunPage>(RUN);
   expect(row).toMatchObject({ statusWord: "saved", pullRequest: null });
   // No text of a store is part of a file that a browser parses.
