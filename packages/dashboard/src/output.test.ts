@@ -78,6 +78,11 @@ test("messages are read from the formats of several agents, and other lines are 
   ]);
 });
 
+test("a log of carriage returns alone takes as many steps as it has characters", () => {
+  expect(linesOf("\r".repeat(400_000))).toEqual([[]]);
+  expect(linesOf(`a${"\r".repeat(400_000)}\nb`)).toEqual([[{ text: "a", style: "" }], [{ text: "b", style: "" }]]);
+});
+
 test("messages in a log are shown as what they say, and other lines as they are", () => {
   const said = JSON.stringify({ type: "assistant", message: { content: [{ type: "text", text: "I look\nat a.ts" }] } });
   const tool = JSON.stringify({ type: "assistant", message: { content: [{ name: "Edit", input: { path: "a.ts" } }] } });

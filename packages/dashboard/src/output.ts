@@ -24,7 +24,8 @@ const COLOURS = /^ansi-(?:bright-)?(?:black|red|green|yellow|blue|magenta|cyan|w
 const DECORATIONS: ReadonlySet<string> = new Set(["bold", "dim", "italic", "underline", "strikethrough"]);
 
 export function linesOf(text: string): readonly (readonly Styled[])[] {
-  const plain = text.replaceAll(CONTROLS, "").replaceAll(/\r+\n/g, "\n");
+  // Without the look behind, many carriage returns in a row would take the square of their number of steps.
+  const plain = text.replaceAll(CONTROLS, "").replaceAll(/(?<!\r)\r+\n/g, "\n");
   const lines: Styled[][] = [[]];
   for (const entry of Anser.ansiToJson(plain, { use_classes: true, json: true, remove_empty: true })) {
     const style = styleOf(entry);

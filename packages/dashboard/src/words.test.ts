@@ -123,6 +123,12 @@ test.each([
   expect(reveal(text).map(({ text: shown, mark }) => (mark ? `[${shown}]` : shown))).toEqual(pieces);
 });
 
+test("a text of nothing but invisible characters has few marks, and names all of them", () => {
+  const pieces = reveal("a\u200b".repeat(1000));
+  expect(pieces.length).toBeLessThan(200);
+  expect(pieces.map(({ text }) => text).join("")).toMatch(/^(?:aU\+200B){50}(?:a\[U\+200B\]){950}$/);
+});
+
 test("revealing changes no visible text", () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom("a", " ", "\n", "é", "名", "<", "&", '"') }), (text) => {

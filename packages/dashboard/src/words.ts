@@ -210,11 +210,19 @@ export interface Piece {
 const INVISIBLE =
   /(?![\n\t])(?!(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d\p{Extended_Pictographic})[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
 
+/** Each mark is an element: a text of thousands would stop the browser. Later ones are a part of the text. */
+const MOST_MARKS = 50;
+
 /** Text from outside as pieces, so that what a reader sees is what is there. */
 export function reveal(text: string): readonly Piece[] {
   const pieces: Piece[] = [];
-  let end = 0;
+  let [end, marks] = [0, 0];
   for (const found of text.matchAll(INVISIBLE)) {
+    marks += 1;
+    if (marks > MOST_MARKS) {
+      const rest = text.slice(end).replaceAll(INVISIBLE, (one) => `[${nameOf(one)}]`);
+      return [...pieces, { text: rest, mark: false }];
+    }
     if (found.index > end) pieces.push({ text: text.slice(end, found.index), mark: false });
     pieces.push({ text: nameOf(found[0]), mark: true });
     end = found.index + found[0].length;
