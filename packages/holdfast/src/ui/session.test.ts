@@ -55,6 +55,17 @@ test("a navigation from another site may open the page, and no query", () => {
   expect([from("/", "navigate"), from("/", "no-cors"), from("/api/boot", "navigate")]).toEqual([200, 403, 403]);
 });
 
+test("the origin of a request is the host that it names: localhost may be another server than 127.0.0.1", () => {
+  const hosts = ownHosts("127.0.0.1", 4680);
+  const status = (host: string, origin: string) => {
+    const headers: Readonly<Record<string, string>> = { host, origin };
+    return refuseRequest({ method: "GET", path: "/", url: "/", header: (name) => headers[name] }, hosts)?.status ?? 200;
+  };
+  for (const host of hosts) expect(status(host, `http://${host}`), host).toBe(200);
+  expect(status("127.0.0.1:4680", "http://localhost:4680")).toBe(403);
+  expect(status("localhost:4680", "http://127.0.0.1:4680")).toBe(403);
+});
+
 test("HEAD is for files of the page: of a stream of events it would never end", () => {
   const hosts = ownHosts("127.0.0.1", 4680);
   const header = (name: string) => (name === "host" ? "127.0.0.1:4680" : undefined);

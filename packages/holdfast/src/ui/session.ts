@@ -25,7 +25,8 @@ export function refuseRequest(facts: RequestFacts, hosts: ReadonlySet<string>): 
   const host = facts.header("host");
   if (host === undefined || !hosts.has(host)) return { status: 421, message: "This server is not for that host name." };
   const origin = facts.header("origin");
-  if (origin !== undefined && !isOwnOrigin(origin, hosts))
+  // `localhost` may be another server than 127.0.0.1: the origin must be the very host of the request.
+  if (origin !== undefined && origin !== `http://${host}`)
     return { status: 403, message: "Requests of other sites are refused." };
   const site = facts.header("sec-fetch-site");
   // A link in a mail or in another page may open the page itself, and nothing else.
@@ -49,10 +50,6 @@ function refusePost({ path, header }: RequestFacts): Refused | null {
   const length = Number(header("content-length") ?? Number.NaN);
   if (!(length <= MAX_BODY)) return { status: 413, message: `Send at most ${MAX_BODY} bytes, with their length.` };
   return null;
-}
-
-function isOwnOrigin(origin: string, hosts: ReadonlySet<string>): boolean {
-  return origin.startsWith("http://") && hosts.has(origin.slice("http://".length));
 }
 
 /** Names under which a browser on this machine reaches the server. */
