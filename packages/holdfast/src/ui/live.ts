@@ -2,6 +2,7 @@
  * Live events for open pages: rows that changed, new journal entries and growing logs. It looks only while a page is connected. No event is
  * kept: a page that connects, for the first time or again, fetches what it shows.
  */
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import type { JournalEntry } from "@holdfast/core/journal";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import type { Group, LiveEvent } from "@holdfast/dashboard/api";
@@ -33,8 +34,13 @@ const LOGS_MS = 250;
 /** Entries that are committed together are one look. */
 const TOGETHER_MS = 20;
 const STATUS_MS = 1000;
+/** How long the others wait for the look at one store. */
+const LOOK_MS = 500;
 /** How soon a new repository is noticed. Less than the time after which an unused store is closed. */
 const LIST_MS = 5000;
+
+/** Entries that are sent in one turn. Less than a stream may have waiting. */
+const TURN = 100;
 
 /** An event, and the text of its data: made once for all pages. */
 export interface Sent {
@@ -70,6 +76,8 @@ interface Watched {
   /** Runs with new entries. */
   readonly moved: Set<string>;
   readonly rows: Map<string, KnownRow>;
+  /** A look has begun and not ended. */
+  isBusy: boolean;
 }
 
 interface KnownRow {
@@ -142,14 +150,10 @@ export class LiveEvents {
         this.#hasListed = true;
         this.#watching.resolve();
       }
-      for (const [store, watched] of this.#watched) {
-        try {
-          await this.#look(watched, isSecond);
-          await this.#newLogs(watched.opened);
-        } catch {
-          // The next query reports why the store cannot be read.
-          this.#forget(store);
-        }
+      for (const watched of this.#watched.values()) {
+        if (watched.isBusy) continue;
+        // A store that does not answer must not hold up the others.
+        await Promise.race([this.#lookAt(watched, isSecond), sleep(LOOK_MS, undefined, { ref: false })]);
       }
       await this.#pause();
     }
@@ -173,8 +177,21 @@ export class LiveEvents {
         clearTimeout(timer);
         setTimeout(resolve, TOGETHER_MS);
       };
-      for (const { moved } of this.#watched.values()) if (moved.size > 0) this.#wake();
+      for (const { moved, isBusy } of this.#watched.values()) if (moved.size > 0 && !isBusy) this.#wake();
     });
+  }
+
+  async #lookAt(watched: Watched, isSecond: boolean): Promise<void> {
+    watched.isBusy = true;
+    try {
+      await this.#look(watched, isSecond);
+      await this.#newLogs(watched.opened);
+    } catch {
+      this.#lose(watched);
+    }
+    watched.isBusy = false;
+    // Entries that came while the loop no longer waited for this look.
+    if (watched.moved.size > 0) this.#wake();
   }
 
   /** Opens repositories that are new in the list, and stops those that are gone. */
@@ -202,10 +219,17 @@ export class LiveEvents {
     this.#emit({ event: "resync", data: { reason: "a repository was opened or closed" } });
   }
 
+  /** The next query reports why the store cannot be read. One that is damaged is tried again and again: pages know it from the first time. */
+  #lose(watched: Watched): void {
+    const { store } = watched.opened.named;
+    if (this.#watched.get(store) === watched) this.#forget(store);
+  }
+
   async #watch(opened: OpenRepository): Promise<void> {
     const { store } = opened.named;
     this.#watched.get(store)?.stop.abort();
-    const watched: Watched = { opened, stop: new AbortController(), moved: new Set(), rows: new Map() };
+    const stop = new AbortController();
+    const watched: Watched = { opened, stop, moved: new Set(), rows: new Map(), isBusy: false };
     const entries = opened.holdfast.store.watch({ patient: true, signal: watched.stop.signal });
     void this.#follow(watched, entries);
     for (const found of await opened.holdfast.statuses()) this.#remember(watched, found);
@@ -217,15 +241,19 @@ export class LiveEvents {
   }
 
   async #follow(watched: Watched, entries: AsyncIterable<JournalEntry>): Promise<void> {
+    let count = 0;
     try {
       for await (const entry of entries) {
+        // A store on disk gives many entries without a pause: requests and streams must have their turn.
+        count += 1;
+        if (count % TURN === 0) await setImmediate();
         watched.moved.add(entry.run);
         this.#wake();
         const key = `${watched.opened.named.key}/${entry.run}`;
         if (this.#wantsEntries(key)) this.#emit({ event: "entry", data: { ...headerOf(entry), key } });
       }
     } catch {
-      this.#forget(watched.opened.named.store);
+      this.#lose(watched);
     }
   }
 

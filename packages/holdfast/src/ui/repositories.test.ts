@@ -1,4 +1,8 @@
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { expect, test, vi } from "vitest";
+import { openHoldfast } from "../open.ts";
 import { Repositories } from "./repositories.ts";
 
 const named = { id: "a", store: "/shop/.git/holdfast", root: "/shop", usedAt: "", key: "shop", name: "shop" };
@@ -54,4 +58,20 @@ test("a command waits for every store", async () => {
     return READ;
   };
   expect(await repositories.inTime(named, read)).toBe(READ);
+});
+
+test("a store is closed a minute after its last use, without another request", async ({ onTestFinished }) => {
+  const root = scratchDirectory(onTestFinished);
+  execFileSync("git", ["init", "-q", root]);
+  const store = join(root, ".git/holdfast");
+  await (await openHoldfast({ cwd: root, store })).close();
+  let now = 0;
+  await using repositories = new Repositories({ list: () => [], now: () => now, waits: false });
+  const { holdfast } = await repositories.openNamed({ ...named, store, root });
+  now = 60_000;
+  repositories.closeUnused();
+  expect(await holdfast.listRuns()).toEqual([]);
+  now = 60_001;
+  repositories.closeUnused();
+  await expect(holdfast.listRuns()).rejects.toThrow(/closed/);
 });

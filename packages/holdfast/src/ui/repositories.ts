@@ -20,7 +20,7 @@ import { GROUPS, JournalReader, type RunFacts, groupOf, lastSaid, readFacts, row
 /** `restart`, `raise`: as in the status of the run. */
 export type Ending = Pick<RunDetails, "restart" | "raise">;
 
-const NOT_ENDED: Ending = { restart: null, raise: null };
+export const NOT_ENDED: Ending = { restart: null, raise: null };
 
 /** One repository whose store is open. */
 export class OpenRepository {
@@ -133,35 +133,53 @@ export class OpenRepository {
   }
 
   /** A run whose journal or checkpoints are damaged is shown with its reason. */
-  async row(found: Pick<RunWithStatus, "run" | "status" | "submitted">, now: number): Promise<RunRow> {
-    const repository = this.named.key;
-    const continues = this.continues(found);
+  async row(found: Found, now: number): Promise<RunRow> {
     // A log that is removed meanwhile says nothing.
     const said =
       found.status.kind === "running" ? await lastSaid(this.holdfast.logs, found.run.id).catch(() => null) : null;
     try {
-      return rowOf({ repository, found, facts: await this.facts(found.run), continues, said, now });
+      return this.#rowOf(found, { facts: await this.facts(found.run), said, now });
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;
-      const facts: RunFacts = {
-        title: found.run.id,
-        step: null,
-        scores: [],
-        checks: [],
-        budget: null,
-        worked: NO_WORK,
-        branch: null,
-        pullRequest: null,
-        issue: null,
-        crashes: 0,
-        ownMicroUsd: 0,
-        restored: null,
-        updatedAt: found.run.latest?.createdAt ?? found.run.createdAt,
-        damaged: found.run.latest === null ? [] : [found.run.latest.sequence],
-      };
-      return { ...rowOf({ repository, found, facts, continues, said, now }), group: "you", reason: error.message };
+      const { latest } = found.run;
+      const facts = { ...unreadFacts(found.run), damaged: latest === null ? [] : [latest.sequence] };
+      return { ...this.#rowOf(found, { facts, said, now }), group: "you", reason: error.message };
     }
   }
+
+  /** Of a store that does not answer: what is known of the run without reading. */
+  knownRow(found: Found, now: number): RunRow {
+    const facts = this.#facts.get(found.run.id)?.facts ?? unreadFacts(found.run);
+    return this.#rowOf(found, { facts, said: null, now });
+  }
+
+  #rowOf(
+    found: Found,
+    known: { readonly facts: RunFacts; readonly said: string | null; readonly now: number },
+  ): RunRow {
+    return rowOf({ repository: this.named.key, found, continues: this.continues(found), ...known });
+  }
+}
+
+type Found = Pick<RunWithStatus, "run" | "status" | "submitted">;
+
+function unreadFacts({ id, latest, createdAt }: RunSummary): RunFacts {
+  return {
+    title: id,
+    step: null,
+    scores: [],
+    checks: [],
+    budget: null,
+    worked: NO_WORK,
+    branch: null,
+    pullRequest: null,
+    issue: null,
+    crashes: 0,
+    ownMicroUsd: 0,
+    restored: null,
+    updatedAt: latest?.createdAt ?? createdAt,
+    damaged: [],
+  };
 }
 
 const MAX_READERS = 64;
@@ -171,7 +189,9 @@ const BUSY_MS = 10_000;
 const IDLE_MS = 60_000;
 /** How long a page waits for one store: if there is something to show instead, and if there is nothing. */
 const SLOW_MS = 500;
-const FIRST_MS = 3000;
+export const FIRST_MS = 3000;
+/** How long a request for one run waits for its store. */
+const ANSWER_MS = 20_000;
 /** A slow store is reported to pages at most this often. */
 const TOLD_MS = 5000;
 
@@ -219,8 +239,12 @@ export class Repositories implements AsyncDisposable {
     return this.#params.now();
   }
 
-  /** Throws RUN_NOT_FOUND for a name that is not in the list: names from a request never become paths. */
   async open(key: string): Promise<OpenRepository> {
+    return await this.openNamed(this.named(key));
+  }
+
+  /** Throws RUN_NOT_FOUND for a name that is not in the list: names from a request never become paths. */
+  named(key: string): NamedRepository {
     const named = this.list().find((one) => one.key === key);
     if (named === undefined)
       throw new HoldfastError({
@@ -228,7 +252,7 @@ export class Repositories implements AsyncDisposable {
         message: `There is no repository ${JSON.stringify(key.slice(0, 100))} here`,
         hint: "Run a holdfast command in it, then look again.",
       });
-    return await this.openNamed(named);
+    return named;
   }
 
   async openNamed(named: NamedRepository): Promise<OpenRepository> {
@@ -238,7 +262,7 @@ export class Repositories implements AsyncDisposable {
     const handle = this.#open.get(place) ?? this.#start(named, place);
     const opened = await handle.opening;
     opened.usedAt = this.now();
-    await this.#closeUnused();
+    this.closeUnused();
     return opened;
   }
 
@@ -255,19 +279,35 @@ export class Repositories implements AsyncDisposable {
   }
 
   /** null if the work on a store takes long. It continues; until it ends, later calls do not wait for that store again. */
-  async inTime<T extends object>({ store }: NamedRepository, work: () => Promise<T>): Promise<T | null> {
+  async inTime<T extends object>(
+    { store }: NamedRepository,
+    work: () => Promise<T>,
+    most = this.#known.has(store) ? SLOW_MS : FIRST_MS,
+  ): Promise<T | null> {
     if (this.#params.waits) return await work();
     if (this.#late.has(store)) return null;
     const working = work();
     const { promise, resolve } = Promise.withResolvers<null>();
-    const timer = setTimeout(
-      () => {
-        this.#late.add(store);
-        resolve(null);
-        void working.catch(() => undefined).finally(() => this.#wasLate(store));
-      },
-      this.#known.has(store) ? SLOW_MS : FIRST_MS,
-    );
+    const timer = setTimeout(() => {
+      this.#late.add(store);
+      resolve(null);
+      void working.catch(() => undefined).finally(() => this.#wasLate(store));
+    }, most);
+    try {
+      return await Promise.race([working, promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Throws STORE_BUSY if a store does not answer: a browser has six connections to this server, and one that waits is not free. */
+  async answer<T>({ store, name }: NamedRepository, work: () => Promise<T>): Promise<T> {
+    const working = work();
+    const { promise, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(() => {
+      reject(stillReading(name));
+      void working.catch(() => undefined).finally(() => this.#wasLate(store));
+    }, ANSWER_MS);
     try {
       return await Promise.race([working, promise]);
     } finally {
@@ -298,19 +338,21 @@ export class Repositories implements AsyncDisposable {
     return handle;
   }
 
-  /** Never waits for a store that is being opened. */
-  async #closeUnused(): Promise<void> {
+  /** Also for a server that gets no requests: an open store keeps its descriptors, and the files of a repository that was removed. */
+  closeUnused(): void {
     const now = this.now();
     const byAge = [...this.#open].flatMap(([place, { opened }]) => (opened === null ? [] : [{ place, opened }]));
     byAge.sort((a, b) => a.opened.usedAt - b.opened.usedAt);
     let excess = byAge.length - MAX_OPEN;
     for (const { place, opened } of byAge) {
       const idle = now - opened.usedAt;
+      if (this.#late.has(opened.named.store)) continue;
       if (!(idle > IDLE_MS || (excess > 0 && idle > BUSY_MS))) continue;
       excess -= 1;
       this.#open.delete(place);
       this.#known.delete(opened.named.store);
-      await opened.close();
+      // A store that does not answer must not hold up the one that is opened.
+      void opened.close().catch(() => undefined);
     }
   }
 
@@ -365,7 +407,13 @@ export async function readRuns(repositories: Repositories, query: RunsQuery): Pr
     ...page,
   ];
   const rows: RunRow[] = [];
-  for (const one of ordered) rows.push(await one.in.row(one.found, now));
+  for (const one of ordered) {
+    const { named } = one.in;
+    const row = await repositories.inTime(named, () => one.in.row(one.found, now), FIRST_MS);
+    rows.push(row ?? one.in.knownRow(one.found, now));
+    if (row === null && !problems.some(({ repository }) => repository === named.key))
+      problems.push({ repository: named.key, problem: problemOf(stillReading(named.name)) });
+  }
   const last = page.at(-1);
   const next = last === undefined || start + page.length >= finished.length ? null : cursorOf(last);
   return { asOf: new Date(now).toISOString(), counts, rows, next, problems };
@@ -374,7 +422,10 @@ export async function readRuns(repositories: Repositories, query: RunsQuery): Pr
 async function findRuns(
   repositories: Repositories,
   query: RunsQuery,
-): Promise<{ readonly runs: readonly FoundRun[]; readonly problems: RunsPage["problems"] }> {
+): Promise<{
+  readonly runs: readonly FoundRun[];
+  readonly problems: { readonly repository: string; readonly problem: Problem }[];
+}> {
   const runs: FoundRun[] = [];
   const problems: { readonly repository: string; readonly problem: Problem }[] = [];
   const now = repositories.now();

@@ -28,7 +28,15 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { entrySummary } from "../cli/commands/events.ts";
 import { readGraph } from "../run-status.ts";
 import { allowedActions, commandText, restartAction, restartLabel } from "./actions.ts";
-import { EVERY_RUN, type Ending, type OpenRepository, type Repositories, readRuns } from "./repositories.ts";
+import {
+  EVERY_RUN,
+  type Ending,
+  FIRST_MS,
+  NOT_ENDED,
+  type OpenRepository,
+  type Repositories,
+  readRuns,
+} from "./repositories.ts";
 import { answerMeaning } from "./answer-meanings.ts";
 import { type OpenFinding, isStop } from "./plan-text.ts";
 import { link } from "./run-rows.ts";
@@ -413,6 +421,11 @@ async function readItem(
   return inboxItem({ row, story, effects, end, resumes, findings });
 }
 
+/** Of a store that does not answer: what its row says. */
+function unreadItem(row: RunRow, findings: readonly OpenFinding[]): InboxItem | null {
+  return inboxItem({ row, story: { failure: null }, effects: [], end: NOT_ENDED, resumes: false, findings });
+}
+
 /** What asks nothing comes after what does. */
 const ENDED: ReadonlySet<InboxItem["kind"]> = new Set(["failed", "crashed", "damaged"]);
 
@@ -422,7 +435,11 @@ export async function readInbox(repositories: Repositories, findings: KnownFindi
   for (const row of rows) {
     const known = findings(row);
     if (row.group !== "you" && known.length === 0) continue;
-    const item = await readItem(await repositories.open(row.repository), row, known);
+    const named = repositories.named(row.repository);
+    const read = async (): Promise<{ readonly item: InboxItem | null }> => ({
+      item: await readItem(await repositories.openNamed(named), row, known),
+    });
+    const { item } = (await repositories.inTime(named, read, FIRST_MS)) ?? { item: unreadItem(row, known) };
     if (item !== null) items.push(item);
   }
   const first = (item: InboxItem): number => (ENDED.has(item.kind) ? 1 : 0);

@@ -242,10 +242,14 @@ function addRunRoutes(
   const { repositories, changes, findings, readOnly } = params;
   const at = "/api/runs/:repository/:run";
   const now = (): number => repositories.now();
+  // Both names pass their allow-lists before they reach a store.
   const get = (path: string, answer: (opened: OpenRepository, run: string, context: Context) => Promise<unknown>) =>
     app.get(`${at}${path}`, async (context) => {
-      const { opened, run } = await openRun(repositories, context);
-      return context.json((await answer(opened, run, context)) as object);
+      const run = context.req.param("run") ?? "";
+      if (!RUN_ID.test(run)) throw usageError("This does not name a run");
+      const named = repositories.named(context.req.param("repository") ?? "");
+      const read = async (): Promise<unknown> => await answer(await repositories.openNamed(named), run, context);
+      return context.json((await repositories.answer(named, read)) as object);
     });
   get("", async (opened, run) => {
     const page = await readRunPage(opened, run, { now: now(), findings });
@@ -280,16 +284,6 @@ function addRunRoutes(
   get("/logs/:number", (opened, run, context) =>
     readLog(opened, run, { number: parameter(context, "number"), ...rangeIn(context) }),
   );
-}
-
-/** Both names pass their allow-lists before they reach a store. */
-async function openRun(
-  repositories: Repositories,
-  context: Context,
-): Promise<{ readonly opened: OpenRepository; readonly run: string }> {
-  const run = context.req.param("run") ?? "";
-  if (!RUN_ID.test(run)) throw usageError("This does not name a run");
-  return { opened: await repositories.open(context.req.param("repository") ?? ""), run };
 }
 
 function runsQuery(context: Context): RunsQuery {

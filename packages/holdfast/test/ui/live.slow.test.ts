@@ -1,8 +1,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { emptyPlanes } from "@holdfast/core/checkpoint";
 import type { Inbox, LiveEvent, RunPage, RunRow, RunsPage } from "@holdfast/dashboard/api";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { expect, test } from "vitest";
+import { openHoldfast } from "../../src/open.ts";
 import { type PageServer, startPage } from "./page-server.ts";
 
 /** A real run in another process, killed and resumed while a page listens. */
@@ -100,3 +102,35 @@ test(
     await events.return(undefined);
   },
 );
+
+test("thousands of entries at once reach a page that reads, and delay no request", { timeout: 180_000 }, async () => {
+  const place = await work.begin();
+  // A command enters the repository in the list.
+  await place.run("checkpoint", "--run", "saved");
+  await using page = await startPage(place.holdfast, { cwd: place.clone });
+  await using holdfast = await openHoldfast({ cwd: place.clone });
+  const { store } = holdfast;
+  const birth = { workflow: "impl", work: { kind: "task", text: "Do it" } } as const;
+  const lease = await store.takeLease({ run: "issue-1", birth, label: "test" });
+  const { rows } = await page.get<RunsPage>("/api/runs");
+  const events = page.events(`run:${rows.find(({ run }) => run.id === "saved")?.repository}/issue-1`);
+  await until(events, ({ event }) => event === "ping");
+  await store.commit({
+    lease,
+    entries: Array.from({ length: 8000 }, (_, at) => ({ kind: "note", body: { text: `note ${at}` } })),
+    checkpoint: { trigger: "stage", planes: emptyPlanes({ workflow: "impl", stage: "impl" }) },
+  });
+  const isEntry = (event: LiveEvent, number: number): boolean => event.event === "entry" && event.data.entry >= number;
+  const first = await until(events, (event) => isEntry(event, 1000));
+  let isSent = false;
+  const rest = until(events, (event) => isEntry(event, 8000)).finally(() => (isSent = true));
+  await page.get("/api/boot");
+  expect(isSent).toBe(false);
+  const numbers = [...first, ...(await rest)].flatMap((event) => (event.event === "entry" ? [event.data.entry] : []));
+  // The stream of a page that reads is never cut off, so it has each entry once.
+  const [begin = 0] = numbers;
+  expect(begin).toBeLessThan(4);
+  expect(numbers).toEqual(numbers.map((_, at) => begin + at));
+  await store.releaseLease(lease);
+  await events.return(undefined);
+});

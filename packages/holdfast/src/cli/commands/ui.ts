@@ -146,8 +146,10 @@ async function serve(
     shell.notify("Other machines can reach this server, and its connections are not encrypted.");
   shell.notify("The address works once. Ctrl+C stops the server; runs do not depend on it.");
   if (opens) openBrowser(shell, url);
-  while (!shell.signal.aborted && now() - live.lastSeenAt < IDLE_MS)
+  while (!shell.signal.aborted && now() - live.lastSeenAt < IDLE_MS) {
     await sleep(LOOK_MS, undefined, { signal: shell.signal }).catch(() => undefined);
+    repositories.closeUnused();
+  }
   return shell.signal.aborted ? "interrupted" : "done";
 }
 
