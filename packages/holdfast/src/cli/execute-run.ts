@@ -14,8 +14,8 @@ import type { Holdfast } from "../holdfast.ts";
 import type { LayoutMirror } from "@holdfast/workflows/plugin";
 import type { RunDetails } from "../run-status.ts";
 import type { RunReport } from "../start-run.ts";
-import { withdrawSubmission } from "../worker/fleet-runs.ts";
-import { EXPECTED_ENTRIES_VARIABLE, stoppedKey, terminatedKey } from "../worker/plan-work.ts";
+import { readSubmission, withdrawSubmission } from "../worker/fleet-runs.ts";
+import { EXPECTED_ENTRIES_VARIABLE, SUBMITTED_VARIABLE, stoppedKey, terminatedKey } from "../worker/plan-work.ts";
 import { pageLink, runPath } from "../ui/ui-state.ts";
 import type { Shell } from "./command.ts";
 import { EXITS, type Exit } from "./exit.ts";
@@ -71,7 +71,7 @@ export async function executeRun(
   const { run, outcome, earlier } = report;
   const status = await holdfast.status(run);
   // Without this mark, after a kill or on a full disk, the run is paused and the worker does not continue it.
-  if (outcome.kind === "interrupted" && isTerminated(shell.signal))
+  if (outcome.kind === "interrupted" && isTerminated(shell.signal) && !(await isCancelled(shell, holdfast, run)))
     await holdfast.store.setMeta(terminatedKey(run), String(status.run.entries)).catch(() => undefined);
   const link = pageLink(shell.env, holdfast.store.location, runPath(run));
   const document = {
@@ -85,6 +85,11 @@ export async function executeRun(
   if (shell.json || shell.env[RESULT_VARIABLE] === run) shell.write(`${JSON.stringify(document)}\n`);
   shell.notify(link.text);
   return exitOfOutcome(outcome);
+}
+
+/** Whether the run was taken out of the queue while a worker of the queue executed it. */
+async function isCancelled({ env }: Shell, { store }: Holdfast, run: string): Promise<boolean> {
+  return env[SUBMITTED_VARIABLE] === "yes" && (await readSubmission(store, run)) === null;
 }
 
 /** Records that the user stops the process, before it winds down: a second Ctrl+C would make the run look crashed. */

@@ -21,7 +21,7 @@ import {
   planReconciliation,
 } from "./plan-fleet.ts";
 import { readFleetRun, readFleetRuns, writeAttempt } from "./fleet-runs.ts";
-import { closeAttempt, openAttempt } from "./plan-work.ts";
+import { SUBMITTED_VARIABLE, closeAttempt, openAttempt } from "./plan-work.ts";
 import { type WorkerEvent, exitOf, startResume } from "./run-worker.ts";
 import { type WorkerActivity, type WorkerSnapshot, askInTime, countEntries, countStatuses } from "./worker-health.ts";
 import type { WorkerRepository } from "./worker-state.ts";
@@ -69,7 +69,7 @@ export async function runFleetWorker(params: FleetWorkerParams): Promise<void> {
     // Stored first: if the run kills its worker again and again, the attempts count.
     await writeAttempt(store, run, attempt);
     emit({ kind: "start", repository: root, run, why: verdict.why });
-    const child = startResume(before, repository, params);
+    const child = startResume(before, repository, { ...params, env: { ...params.env, [SUBMITTED_VARIABLE]: "yes" } });
     const stop = (): void => void child.kill("SIGTERM");
     lost.addEventListener("abort", stop, { once: true });
     children.add(child);

@@ -275,3 +275,6 @@ export function terminatedKey(run: string): string {
  * paused or answered it in the meantime.
  */
 export const EXPECTED_ENTRIES_VARIABLE = "HOLDFAST_EXPECTED_ENTRIES";
+
+/** "yes": a worker of a queue started the process, because the run was submitted. */
+export const SUBMITTED_VARIABLE = "HOLDFAST_SUBMITTED";

@@ -194,6 +194,32 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
     expect(await staying.ended).toBe(143);
   });
 
+  test.each(["at work", "crashed"])(
+    "a run that is %s when it is taken out of the queue is left alone by a worker beside the queue",
+    async (state) => {
+      const { first, place } = await begin();
+      await first.json(...submit(await place.agent([HANG])));
+      const worker = await first.join("--slots", "1");
+      await untilHalfDone(first);
+      if (state === "crashed") {
+        const { holder } = await statusOf(first);
+        worker.kill("SIGKILL");
+        await worker.ended;
+        process.kill(holder.pid, "SIGKILL");
+        await until(async () => (await statusOf(first)).kind === "crashed");
+      }
+      await first.json("queue", "--cancel", "1");
+      await until(async () => (await statusOf(first)).kind !== "running");
+      await place.agent([GOOD]);
+      const beside = await first.run("worker", "--once", "--here");
+      expect(beside).toMatchObject({ status: 0, stdout: expect.stringMatching(/^Leaving issue-1 /) });
+      expect(await statusOf(first)).toMatchObject({ kind: state === "crashed" ? "crashed" : "paused" });
+      await first.json("submit", "1");
+      if (state === "crashed") await first.join("--slots", "1");
+      await until(async () => (await statusOf(first)).kind === "done");
+    },
+  );
+
   test("a run waits for a worker with its labels, outlives the loss of the queue, and stops for its user alone", async () => {
     const team = await begin();
     const { first, second, place } = team;

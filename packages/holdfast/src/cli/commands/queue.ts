@@ -4,9 +4,10 @@ import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import { isHeld } from "@holdfast/core/status";
 import { HoldfastError } from "@holdfast/platform/error";
 import { withoutPassword } from "@holdfast/postgres/store-url";
-import { withdrawSubmission } from "../../worker/fleet-runs.ts";
+import { readSubmission, withdrawSubmission } from "../../worker/fleet-runs.ts";
 import { dispatchPlace, findDispatch, isDispatchAbsent, openDispatch } from "../../worker/open-dispatch.ts";
 import { entryKey } from "../../worker/plan-fleet.ts";
+import { stoppedKey } from "../../worker/plan-work.ts";
 import { type QueueEntry, readEntries } from "../../worker/read-queue.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
@@ -114,6 +115,10 @@ export function entriesText(entries: readonly QueueEntry[], now: number, page: P
 async function cancel(shell: Shell, typed: string): Promise<Exit> {
   const holdfast = await shell.open({ create: false, writes: true });
   const { id } = await findRun(holdfast, typed);
+  const holder = await (await holdfast.run(id)).holder();
+  // Otherwise a worker beside the queue continues the run if its process has died, or dies before it is ended.
+  if (holder !== undefined && (await readSubmission(holdfast.store, id)) !== null)
+    await holdfast.store.setMeta(stoppedKey(id), String(holder.lease.epoch));
   const withdrawn = await withdrawSubmission(holdfast.store, id);
   const { settings } = await shell.config();
   const place = dispatchPlace(settings, holdfast.store.location);
