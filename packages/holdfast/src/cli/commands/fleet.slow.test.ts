@@ -16,10 +16,10 @@ import { chanceOf, sample, suiteSeed } from "../../../test/faults/harness/seed.t
 
 const work = workSuite();
 const HANG = { when: { role: "impl" }, edits: [{ do: "write", path: "half.txt", text: "half\n" }], hang: true };
-const PRELOAD = [
+const preload = (name: string): readonly string[] => [
   "--no-warnings",
   "--import",
-  pathToFileURL(join(import.meta.dirname, "../../../../test-support/src/store-processes/die-at.ts")).href,
+  pathToFileURL(join(import.meta.dirname, "../../../../test-support/src/store-processes", name)).href,
 ];
 /** A machine under load may make a living worker look dead. Then its runs move, which no case here excludes. */
 const TIMINGS = JSON.stringify({ lookMs: 50, heartbeatMs: 200, deadMs: 4000, tidyMs: 1000, reconcileMs: 300 });
@@ -52,7 +52,13 @@ async function until(check: () => Promise<boolean> | boolean): Promise<void> {
   while (!(await check())) await pause(50);
 }
 
-function machineIn({ holdfast }: Pick<WorkPlace, "holdfast">, clone: string, store: string): Machine {
+function machineIn(
+  { holdfast }: Pick<WorkPlace, "holdfast">,
+  clone: string,
+  store: string,
+  /** For the worker and its runs. */
+  node: readonly string[] = [],
+): Machine {
   const env = { HOME: `${clone}.home`, HOLDFAST_STORE: store, HOLDFAST_DISPATCH_TIMINGS: TIMINGS };
   const run = (...args: readonly string[]) => holdfast.run(args, { cwd: clone, env });
   return {
@@ -64,7 +70,7 @@ function machineIn({ holdfast }: Pick<WorkPlace, "holdfast">, clone: string, sto
       return JSON.parse(finished.stdout);
     },
     async join(...args) {
-      const child = holdfast.start(["--json", "worker", "--join", "--here", ...args], { cwd: clone, env });
+      const child = holdfast.start(["--json", "worker", "--join", "--here", ...args], { cwd: clone, env, node });
       onTestFinished(() => void child.kill("SIGKILL"));
       const events: Worker["events"][number][] = [];
       let [rest, errors] = ["", ""];
@@ -194,6 +200,29 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
     expect(await staying.ended).toBe(143);
   });
 
+  test.skipIf(kind === "SQLite")(
+    "a run that is taken from the machine of a worker is continued only by its user",
+    async () => {
+      const team = await begin();
+      const { first, second, place } = team;
+      const there = machineIn(place, second.clone, team.store, preload("other-host.ts"));
+      await first.json(...submit(await place.agent([HANG])));
+      const worker = await there.join("--slots", "1");
+      await untilHalfDone(there);
+      expect(await first.run("take", "1", "--yes")).toMatchObject({
+        status: 0,
+        stderr: expect.stringContaining("issue-1 leaves the queue"),
+      });
+      await until(() => worker.events.some((event) => event.kind === "ended" && event.exit === "held"));
+      await until(async () => (await first.json("queue")).entries.length === 0);
+      expect(await statusOf(first)).toMatchObject({ kind: "paused" });
+      await place.agent([GOOD]);
+      expect((await first.run("resume", "1")).status).toBe(0);
+      await expectDone(team);
+      expect(worker.events.filter((event) => event.kind === "start")).toHaveLength(1);
+    },
+  );
+
   test.each(["at work", "crashed"])(
     "a run that is %s when it is taken out of the queue is left alone by a worker beside the queue",
     async (state) => {
@@ -224,6 +253,7 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
     const team = await begin();
     const { first, second, place } = team;
     await first.json(...submit(await place.agent([HANG])), "--needs", "gpu", "--priority", "high");
+    expect((await first.run("stop", "1")).stderr.replaceAll(/\s+/g, " ")).toContain("queue --cancel issue-1");
     const old = await first.join();
     await until(async () => (await first.json("queue")).entries[0]?.why === "no worker has gpu");
     old.kill("SIGTERM");
@@ -413,7 +443,7 @@ async function submitScene(): Promise<{
     async submit(task, dieAt) {
       const words = ["submit", "--workflow", "ralph", "--until", "true", "--task", task, "--agent", agent];
       const env = { DIE_AT: String(dieAt), COUNTER: counter, DIE_WITH: "sockets" };
-      const child = place.holdfast.start(words, { cwd: place.clone, env, node: PRELOAD });
+      const child = place.holdfast.start(words, { cwd: place.clone, env, node: preload("die-at.ts") });
       child.stdout?.resume();
       child.stderr?.resume();
       return await new Promise((resolve) => child.on("close", (status, signal) => resolve(signal ?? status)));

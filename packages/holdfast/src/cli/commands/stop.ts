@@ -85,7 +85,11 @@ async function interruptRun(shell: Shell, typed: string | undefined): Promise<Ex
       json: () => ({ run: runJson(before), requested: "stop", result: "not_running" }),
       text: () => `${id} is not running (${statusWord(status)}).\n`,
     });
-    shell.notify(nextText(before, shell.talk));
+    shell.notify(
+      before.submitted && (status.kind === "queued" || status.kind === "crashed")
+        ? `A worker executes it when it can. Take it out of the queue: ${shell.talk.program} queue --cancel ${id}`
+        : nextText(before, shell.talk),
+    );
     return "done";
   }
   const { holder } = status;

@@ -5,6 +5,7 @@ import { type RunSummary, isEnded, orphanId } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type ProcessIdentity, canSignal, isSuspended, processIdentity } from "@holdfast/platform/identity";
 import type { Holdfast } from "../../holdfast.ts";
+import { withdrawSubmission } from "../../worker/fleet-runs.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { findRun, rejectCheckpointAddress } from "../operands.ts";
@@ -19,7 +20,7 @@ export const spec = {
   summary: "take a run from a process that you cannot reach",
   details: [
     "Use it if a process on another machine holds a run, or if the process here hangs or is suspended. The command shows which process holds the run, its last heartbeat by the clock of the store, the newest checkpoint whose files are here, an open question, and side effects that may be under way. Then it asks once. Continue the run with `holdfast resume RUN`.",
-    "The lease gets a higher epoch in one transaction. From then on the store refuses every write of the old process. When that process notices, it ends its agent and keeps its unsaved work as an orphaned run, RUN-orphan-EPOCH, which `holdfast list` shows and `holdfast fork` continues. A process on this machine is interrupted, and killed if it does not end within two minutes. The command waits for that, because both would use the same worktree. A process on another machine notices with its next heartbeat, at most 10 seconds after it reaches the store again.",
+    "The lease gets a higher epoch in one transaction. From then on the store refuses every write of the old process. When that process notices, it ends its agent and keeps its unsaved work as an orphaned run, RUN-orphan-EPOCH, which `holdfast list` shows and `holdfast fork` continues. A process on this machine is interrupted, and killed if it does not end within two minutes. The command waits for that, because both would use the same worktree. A process on another machine notices with its next heartbeat, at most 10 seconds after it reaches the store again. A submitted run leaves the queue, so that no worker continues it before you do; `holdfast submit RUN` puts it back.",
     "A run that has ended, or that no live process holds, is refused: `holdfast resume` continues the latter. So is one whose process here answers, because `holdfast stop` saves its work; --force takes it all the same.",
   ],
   operands: [{ name: "RUN", about: "a run id or an issue number", required: true, completes: "run" }],
@@ -220,6 +221,9 @@ async function take(shell: Shell, holdfast: Holdfast, from: Lease): Promise<Take
   const { run, owner, epoch } = from;
   const { store } = holdfast;
   const lease = await store.takeLease({ run, label: `holdfast take ${run}`, over: epoch });
+  // Otherwise a worker would continue it before the user does.
+  if (await withdrawSubmission(store, run))
+    shell.notify(`${run} leaves the queue. Back into it: ${shell.talk.program} submit ${run}`);
   const beat = setInterval(() => void store.renewLease(lease).catch(() => undefined), HEARTBEAT_MS);
   try {
     if (canSignal(owner, processIdentity())) shell.notify(`Ending ${holderText(owner)} …`);
