@@ -1,6 +1,5 @@
 // Budget arithmetic: reserve, settle and hold tokens, money and time against a run's limits, and compute prices.
 import { HoldfastError } from "@holdfast/platform/error";
-import type { Agent } from "./agent.ts";
 import type { Amounts, Budget } from "./position.ts";
 
 export type Resource = Exclude<keyof Amounts, "unpriced" | "uncounted">;
@@ -272,7 +271,7 @@ export function unkeptLimit(
 export function assumedNotice(
   budget: Budget,
   { inputTokens, outputTokens }: Used,
-  agent: Pick<Agent, "name" | "capabilities">,
+  agent: { readonly name: string; readonly capabilities: { readonly usage: boolean } },
 ): string | null {
   const isUnknown = inputTokens === null && outputTokens === null;
   if (budget.limit.tokens === null || !isUnknown || agent.capabilities.usage || (budget.spent.uncounted ?? 0) > 0)
