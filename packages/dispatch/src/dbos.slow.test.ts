@@ -174,7 +174,7 @@ test("without DBOS a worker reports what to install, and runs can be submitted",
     ["--import", `data:text/javascript,${encodeURIComponent(hide)}`, WORKER, url],
     { encoding: "utf8" },
   );
-  expect([status, stderr]).toEqual([1, expect.stringContaining("npm install @dbos-inc/dbos-sdk@5.3.0")]);
+  expect([status, stderr]).toEqual([1, expect.stringContaining("npm install --global @dbos-inc/dbos-sdk@5.3.0")]);
   const dispatch = await open(url);
   expect([await dispatch.submit(job("a")), await dispatch.workers()]).toEqual(["submitted", []]);
 });

@@ -73,7 +73,7 @@ async function loadSdk(): Promise<Sdk> {
     throw new HoldfastError({
       code: "UNSUPPORTED",
       message: "A worker for a store in PostgreSQL needs DBOS, which is not installed",
-      hint: "Install it next to holdfast: npm install @dbos-inc/dbos-sdk@5.3.0.",
+      hint: "Install it next to holdfast: `npm install --global @dbos-inc/dbos-sdk@5.3.0`, without --global if holdfast is in the project.",
       cause,
     });
   }

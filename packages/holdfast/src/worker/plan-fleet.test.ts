@@ -242,6 +242,8 @@ describe("why an entry waits", () => {
     expect(why()).toBe("a worker takes it soon");
     const signalled = { ...entry, wakeAt: null };
     expect(why({ status: waiting({ for: "you" }) }, signalled)).toBe("its run waits for you");
+    const paused: RunStatus = { kind: "paused", reason: "lunch", started: true };
+    expect(why({ status: paused }, signalled)).toBe("it is paused: holdfast submit issue-1");
     expect(why({ status: RUNNING }, signalled)).toBe("process 7 on a executes it");
     expect(why({ status: RUNNING })).toBe("process 7 on a executes it");
     expect(why({ status: null }, signalled)).toBe("its run waits for you, or another process executes it");

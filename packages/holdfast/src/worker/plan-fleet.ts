@@ -263,6 +263,8 @@ function whyNotNow(entry: Entry, facts: QueueFacts): string | null {
   if (entry.state === "active") return null;
   // The process of a worker that was killed, or one that a user started: the entry waits until it stops.
   if (status !== null && isHeld(status)) return `process ${status.holder.pid} on ${status.holder.host} executes it`;
+  if (entry.wakeAt === null && status?.kind === "paused")
+    return `it is paused: holdfast submit ${parseEntryKey(entry.run).run}`;
   if (entry.wakeAt === null)
     return status === null ? "its run waits for you, or another process executes it" : "its run waits for you";
   if (entry.wakeAt > now) return null;

@@ -11,6 +11,13 @@ export function dueText({ state, wakeAt }: Pick<QueueEntry, "state" | "wakeAt">,
   return wakeAt - now < 60_000 ? "within a minute" : relativeTime(new Date(wakeAt).toISOString(), now);
 }
 
+/** For a cell: why it waits, or until when. */
+export function waitText(entry: QueueEntry, now: number): string {
+  if (entry.why !== null) return entry.why;
+  const due = dueText(entry, now);
+  return due === "" ? "" : `due ${due}`;
+}
+
 /** A sentence for `status`: "In queue claude, due now: no worker has joined." null: the status says as much. */
 export function queueSentence(entry: QueueEntry, now: number): string | null {
   const { queue, priority, why } = entry;

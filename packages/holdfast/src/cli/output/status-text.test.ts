@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { newBudget } from "@holdfast/core/budget";
 import { sampleHolder, sampleRunning } from "@holdfast/test-support/sample-run";
+import type { WaitingFor } from "@holdfast/core/run";
 import type { RunStatus } from "@holdfast/core/status";
 import type { RunDetails } from "../../run-status.ts";
 import type { QueueEntry } from "../../worker/read-queue.ts";
@@ -120,6 +121,21 @@ describe("view", () => {
       expect.stringMatching(/is saved\. In queue claude, priority high, due in 1 min: 2 attempts failed\.$/),
       expect.stringMatching(/last heartbeat 10 s ago\.$/),
     ]);
+    const asks = { kind: "waiting", for: "you", reason: "Log in", until: null, due: false, question: null } as const;
+    const signalled: QueueEntry = { ...now, wakeAt: null, why: "1 attempt failed; its run waits for you", failures: 1 };
+    expect(shown({ ...first, status: asks, queued: signalled })).toBe("issue-42  waiting for you Log in.");
+    expect(shown({ ...first, status: asks, queued: { ...signalled, why: "it failed 6 times", failures: 6 } })).toMatch(
+      /Log in\. In queue claude: it failed 6 times\.$/,
+    );
+    const paused: RunStatus = { kind: "paused", reason: "lunch", started: true };
+    expect(nextText({ ...first, status: paused }, PAGE)).toBe("Continue with: holdfast submit issue-42");
+    const next = (what: WaitingFor) => nextText({ ...first, status: { ...asks, for: what } }, PAGE);
+    expect([next("you"), next("budget"), next("session"), next("quota")]).toEqual([
+      "Answer with: holdfast approve issue-42 yes",
+      "Give it more: holdfast submit issue-42 --max-cost USD",
+      "Continue with: holdfast submit issue-42",
+      "Show the queue: holdfast queue",
+    ]);
     expect(nextText({ ...first, status: crashed }, PAGE)).toBe(
       "Show the queue: holdfast queue\nContinue it here: holdfast resume issue-42",
     );
@@ -129,6 +145,8 @@ describe("view", () => {
     expect(statusesText([{ ...first, scores: [], status, queued: now }], PAGE)).toMatch(
       /WHY\n.*  no worker has gpu\n$/,
     );
+    const later: QueueEntry = { ...now, wakeAt: NOW + 90_000, why: null };
+    expect(statusesText([{ ...first, status, queued: later }], PAGE)).toMatch(/  due in 1 min\n$/);
   });
 
   test("the reason why a remote lacks files is not cut", () => {
@@ -216,7 +234,7 @@ describe("view", () => {
 
       issue-42  running: other host
       Held by holdfast run 42 (pid 4711 on laptop); last heartbeat 10 s ago. This host
-      cannot check whether that process is alive.
+      cannot check whether that process is alive. The worktree here may be older.
       > If it does not answer, take it: holdfast take issue-42
 
       issue-42  running: suspended

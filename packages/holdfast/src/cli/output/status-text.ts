@@ -2,17 +2,19 @@
 import { RESOURCES, type Resource, exceeded } from "@holdfast/core/budget";
 import { priorityText } from "@holdfast/core/lease";
 import type { Budget } from "@holdfast/core/position";
+import type { WaitingFor } from "@holdfast/core/run";
 import { type RunStatus, isHeld } from "@holdfast/core/status";
 import type { LoopSummary } from "@holdfast/workflows/ralph/loop-summary";
 import type { StartingProcess } from "../../announce-start.ts";
 import type { Continuer } from "../../continuation.ts";
 import type { RunDetails } from "../../run-status.ts";
+import { MAX_FAILURES } from "../../worker/plan-work.ts";
 import type { QueueEntry } from "../../worker/read-queue.ts";
 import { holderText, startingName } from "../run-holder.ts";
 import { compactGraphLines, graphLines } from "./graph-text.ts";
 import { type Page, paint } from "./page.ts";
 import { countText, relativeTime, scoreText, spentText } from "./quantities.ts";
-import { queueSentence } from "./queue-text.ts";
+import { queueSentence, waitText } from "./queue-text.ts";
 import { RUN_COLUMN, stageText, statusCell, workText } from "./run-text.ts";
 import { renderTable } from "./table.ts";
 import { escapeText, escapeWords, fieldsText, momentText, sectionText, wrap } from "./text.ts";
@@ -72,7 +74,8 @@ function fieldsOf(status: ShownStatus, page: Page): string {
 /** What the queue has about a run; null: nothing that the status does not say. */
 function entryOf({ status, queued = null }: ShownStatus): QueueEntry | null {
   if (queued === null || isHeld(status)) return null;
-  return status.kind === "waiting" && queued.why === null ? null : queued;
+  const isExhausted = (queued.failures ?? 0) >= MAX_FAILURES;
+  return status.kind === "waiting" && (queued.why === null || queued.wakeAt === null) && !isExhausted ? null : queued;
 }
 
 function pullRequestText({ pullRequest }: RunDetails): string | null {
@@ -125,6 +128,7 @@ export function statusesText(statuses: readonly ShownStatus[], page: Page): stri
     { title: "WHY", optional: true, wrap: true, shrinkTo: 16 },
   ] as const;
   const rows = statuses.map((status) => {
+    const entry = entryOf(status);
     return [
       { text: status.run.id, style: "bold" } as const,
       statusCell(status.status),
@@ -139,7 +143,7 @@ export function statusesText(statuses: readonly ShownStatus[], page: Page): stri
       },
       { text: status.budget === null ? "" : (spentText(status.budget.spent) ?? "") },
       { text: status.last?.text ?? "", style: "dim" } as const,
-      { text: entryOf(status)?.why ?? "", style: "dim" } as const,
+      { text: entry === null ? "" : waitText(entry, page.now), style: "dim" } as const,
     ];
   });
   return renderTable({ columns, rows }, page);
@@ -153,6 +157,7 @@ function heartbeatText({ status }: RunDetails, page: Page): string {
 /** Printed to stderr: the command to run next. */
 export function nextText({ run, status, submitted, budget, raise, restart }: RunDetails, { program }: Page): string {
   const resume = `${program} resume ${run.id}`;
+  const queue = `Show the queue: ${program} queue`;
   switch (status.kind) {
     case "running": {
       const take = `If it does not answer, take it: ${program} take ${run.id}`;
@@ -161,16 +166,17 @@ export function nextText({ run, status, submitted, budget, raise, restart }: Run
       return status.silentSince === null ? stop : `${stop}\n${take}`;
     }
     case "queued":
-      return status.holder === null ? `Show the queue: ${program} queue` : `Stop it:  ${program} stop ${run.id}`;
+      return status.holder === null ? queue : `Stop it:  ${program} stop ${run.id}`;
     case "waiting":
+      if (status.question !== null) return answerCommands(`${program} approve ${run.id}`, status.question.options);
+      if (submitted) return nextForWorkers({ run, status, budget }, program) ?? queue;
       if (status.for === "budget") return `Give it more: ${resume} ${raiseBudgetFlags(budget)}`;
-      return status.question === null
-        ? `Continue with: ${resume}`
-        : answerCommands(`${program} approve ${run.id}`, status.question.options);
+      return `Continue with: ${resume}`;
     case "paused":
+      if (submitted && status.started) return `Continue with: ${program} submit ${run.id}`;
       return status.started ? `Continue with: ${resume}` : `Not needed any more: ${program} stop ${run.id} --now`;
     case "crashed":
-      return submitted ? `Show the queue: ${program} queue\nContinue it here: ${resume}` : `Continue with: ${resume}`;
+      return submitted ? `${queue}\nContinue it here: ${resume}` : `Continue with: ${resume}`;
     case "failed":
       if (raise !== null) return `Allow more: ${resume} --${raise} N`;
       return restartCommands(run.id, { kind: "failed", program, restart }).join("\n");
@@ -180,6 +186,23 @@ export function nextText({ run, status, submitted, budget, raise, restart }: Run
       return `Its checkpoints: ${program} list ${run.id}`;
     case "done":
       return restart === null ? "" : `Continue from there: ${resume}@${restart} --force`;
+  }
+}
+
+/** What lets workers continue a run. `resume` would execute it here, where an agent may be missing. null: they continue it by themselves. */
+function nextForWorkers(
+  { run, status, budget }: Pick<RunDetails, "run" | "budget"> & { readonly status: { readonly for: WaitingFor } },
+  program: string,
+): string | null {
+  switch (status.for) {
+    case "you":
+      return answerCommands(`${program} approve ${run.id}`, ["yes"]);
+    case "budget":
+      return `Give it more: ${program} submit ${run.id} ${raiseBudgetFlags(budget)}`;
+    case "session":
+      return `Continue with: ${program} submit ${run.id}`;
+    default:
+      return null;
   }
 }
 
@@ -210,13 +233,16 @@ export function restartCommands(
   ];
 }
 
-function whyText({ status, since, run, continues, restored, queued }: ShownStatus, page: Page): string | null {
+function whyText(
+  { status, since, run, continues, restored, worktree, queued }: ShownStatus,
+  page: Page,
+): string | null {
   switch (status.kind) {
     case "running": {
       const { holder } = status;
       const beat = `last heartbeat ${relativeTime(holder.heartbeatAt, page.now)}`;
       if (!status.hostKnown)
-        return `Held by ${holderText(holder)}; ${beat}. This host cannot check whether that process is alive.`;
+        return `Held by ${holderText(holder)}; ${beat}. This host cannot check whether that process is alive.${worktree === null ? "" : " The worktree here may be older."}`;
       const stopped = status.suspended ? " The operating system has stopped the process." : "";
       return `Held by ${holderText(holder)} since ${momentText(holder.takenAt, page)}; ${beat}.${stopped}`;
     }
