@@ -55,7 +55,7 @@ export async function findStart(params: {
   });
 }
 
-function filesElsewhere({ run, id }: CheckpointSummary): HoldfastError {
+export function filesElsewhere({ run, id }: Pick<CheckpointSummary, "run" | "id">): HoldfastError {
   return new HoldfastError({
     code: "TREE_MISSING",
     message: `The files of checkpoint ${id} are not in this repository; the machine that took it may have them`,

@@ -108,6 +108,40 @@ test("a worktree that is older than the run is brought to its newest checkpoint,
   expect(kept.some((ref) => git(here, "ls-tree", "--name-only", ref).split("\n").includes("mine.txt"))).toBe(true);
 });
 
+test("the limits of a run are raised in a clone without its files, which are fetched; without a remote nothing changes", async () => {
+  const folder = scratchDirectory(onTestFinished);
+  const origin = startCommitted({ "README.md": "hello\n" });
+  onTestFinished(() => origin.dispose());
+  git(folder, "clone", "-q", "--bare", origin.root, "remote.git");
+  for (const name of ["here", "there"]) git(folder, "clone", "-q", join(folder, "remote.git"), name);
+  const open = (clone: string, filesRemote: string | null) =>
+    openHoldfast({
+      cwd: join(folder, clone),
+      store: join(folder, "store"),
+      ...(filesRemote === null ? {} : { filesRemote }),
+      forge: { kind: "none", path: null },
+    });
+  {
+    await using holdfast = await open("here", "origin");
+    const { outcome } = await holdfast.start({ workflow: turns, work: { kind: "none" }, id: "r" });
+    expect(outcome).toMatchObject({ kind: "waiting", for: "you" });
+  }
+  const submission = { queue: "q", repository: "shop", priority: 0, needs: [], at: null };
+  {
+    await using holdfast = await open("there", null);
+    const before = await holdfast.status("r");
+    await expect(holdfast.work.resubmit("r", submission, { tokens: 5 })).rejects.toMatchObject({
+      code: "TREE_MISSING",
+      hint: expect.stringContaining("holdfast store push r"),
+    });
+    const { run, budget } = await holdfast.status("r");
+    expect([run.checkpoints, budget?.limit]).toEqual([before.run.checkpoints, before.budget?.limit]);
+  }
+  await using holdfast = await open("there", "origin");
+  await holdfast.work.resubmit("r", submission, { tokens: 5 });
+  expect((await holdfast.status("r")).budget?.limit).toMatchObject({ tokens: 5 });
+});
+
 function withoutRestore(adapters: Adapters): Adapters {
   const { workspaces } = adapters;
   if (workspaces === null) return adapters;
