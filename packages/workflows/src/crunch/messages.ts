@@ -54,6 +54,7 @@ export function numberBetween(least: number, most: number): Shape<number> {
 }
 
 const TEXTS = list(text);
+const PERCENT = numberBetween(0, 100);
 
 export const SEVERITY_SHAPE = anyOf(["CRITICAL", "HIGH"]);
 export type VetoSeverity = TypeOf<typeof SEVERITY_SHAPE>;
@@ -77,26 +78,27 @@ const RECOMMENDATION_SHAPE = object({
   scope: text,
   choice: text,
   rationale: text,
-  /** From 0 to 100. */
-  confidence: numberBetween(0, 100),
+  confidence: PERCENT,
   /** Whether it can be acted on as written. A mere remark cannot, and conflicts with nothing. */
   actionable: flag,
 });
 /** What an agent's answer recommends for a scope. */
 export type Recommendation = TypeOf<typeof RECOMMENDATION_SHAPE>;
 
-export const POSITION_SHAPE = object({
-  agent: text,
+/** What an agent stands for in one round of a debate. */
+const STANDPOINT = {
   choice: text,
   rationale: text,
   evidence: TEXTS,
-  confidence: numberBetween(0, 100),
+  confidence: PERCENT,
   /** From 0 to 1: how well the subject matches the agent's expertise. */
   relevance: numberBetween(0, 1),
   compromise: COMPROMISE_SHAPE,
   veto: nullable(VETO_SHAPE),
   escalate: nullable(anyOf(WISHES)),
-});
+} as const;
+
+export const POSITION_SHAPE = object({ agent: text, ...STANDPOINT });
 /** An agent's position in one round of a debate. */
 export type ConflictPosition = TypeOf<typeof POSITION_SHAPE>;
 
@@ -146,8 +148,6 @@ export const CONFLICT_SHAPE = object({
 });
 export type Conflict = TypeOf<typeof CONFLICT_SHAPE>;
 
-const percent = numberBetween(0, 100);
-
 const BASE = {
   id: text,
   from: text,
@@ -182,8 +182,7 @@ const FINDING_SHAPE = object({
   /** file:line; empty if the finding has no location. */
   location: text,
   recommendation: text,
-  /** From 0 to 100. */
-  confidence: percent,
+  confidence: PERCENT,
 });
 export type Finding = TypeOf<typeof FINDING_SHAPE>;
 
@@ -231,20 +230,7 @@ const broadcast = object({
 });
 export type BroadcastPayload = TypeOf<typeof broadcast>;
 
-const vote = object({
-  conflict: text,
-  round: count,
-  choice: text,
-  rationale: text,
-  evidence: TEXTS,
-  /** From 0 to 100. */
-  confidence: percent,
-  /** From 0 to 1. */
-  relevance: numberBetween(0, 1),
-  compromise: COMPROMISE_SHAPE,
-  veto: nullable(VETO_SHAPE),
-  escalate: nullable(anyOf(WISHES)),
-});
+const vote = object({ conflict: text, round: count, ...STANDPOINT });
 
 export const MESSAGE_SHAPE = variants("type", {
   REQUEST: object({ ...BASE, payload: request }),

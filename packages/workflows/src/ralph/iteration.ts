@@ -47,7 +47,6 @@ const METRICS_SHAPE = object({
 /** Numbers read from a verification's output. null: the output does not say, which is not zero. */
 export type Metrics = TypeOf<typeof METRICS_SHAPE>;
 
-const OUTCOME = anyOf(["completed", "failed"]);
 const VERDICT = anyOf(["passed", "failed", "unchecked", "not_run"]);
 /**
  * The verdict of the checks:
@@ -72,13 +71,24 @@ const ARTIFACT_SHAPE = object({
 });
 export type Artifact = TypeOf<typeof ARTIFACT_SHAPE>;
 
-export const ANSWER_SHAPE = object({
+/** What an answer and its iteration both say. */
+const CALL = {
   /** The position's iteration number, starting at 1. */
   number: count,
   /** Index into planUnits(options). */
   unit: count,
   unitName: text,
-  outcome: OUTCOME,
+  outcome: anyOf(["completed", "failed"]),
+  spent: SPENT,
+  milliseconds: count,
+  /** null: unknown. 0: nothing changed. */
+  filesChanged: nullable(count),
+  /** Digest of all files after the call; equal for equal files. null: unknown. */
+  tree: nullable(text),
+} as const;
+
+export const ANSWER_SHAPE = object({
+  ...CALL,
   /** Why it failed, in the adapter's terms. */
   cause: nullable(text),
   /** What the adapter said about the failure; empty if the call completed, and absent in older answers. */
@@ -87,12 +97,6 @@ export const ANSWER_SHAPE = object({
   said: text,
   /** Learnings that the agent reported. */
   learnings: list(text),
-  spent: SPENT,
-  milliseconds: count,
-  /** null: unknown. 0: nothing changed. */
-  filesChanged: nullable(count),
-  /** Digest of all files after the call; equal for equal files. null: unknown. */
-  tree: nullable(text),
   /** Files that differ from those on which the loop began, at most MAX_ARTIFACTS; absent in older answers. */
   artifacts: optional(list(ARTIFACT_SHAPE)),
   /** Names of the tools that the agent reported to have used; absent in older answers. */
@@ -128,25 +132,18 @@ export const VERIFICATION_SHAPE = object({
 /** Recorded by `verify`. Metrics and signature cover all checks together. */
 export type Verification = TypeOf<typeof VERIFICATION_SHAPE>;
 
+/** Its `milliseconds` are those of the agent and the checks together. */
 export const ITERATION_SHAPE = object({
-  number: count,
-  unit: count,
-  unitName: text,
-  outcome: OUTCOME,
+  ...CALL,
   verdict: VERDICT,
   /** From 0 to 100; null: nothing was measured. */
   quality: nullable(finite),
   tests: nullable(TESTS_SHAPE),
   errors: nullable(count),
   warnings: nullable(count),
-  spent: SPENT,
-  /** Time of the agent and the checks together. */
-  milliseconds: count,
-  filesChanged: nullable(count),
   signature: nullable(text),
   /** Digest of the names of what fails; null: no names are known. */
   failingDigest: nullable(text),
-  tree: nullable(text),
 });
 /** The summary of an iteration. */
 export type Iteration = TypeOf<typeof ITERATION_SHAPE>;
