@@ -3,7 +3,7 @@
 
 import { isAcceptedTip } from "@holdfast/core/findings";
 import type { Forge } from "@holdfast/core/forge";
-import { object, oneOf, parseShape, sha256, text } from "@holdfast/core/json";
+import { anyOf, object, parseShape, sha256, text } from "@holdfast/core/json";
 import type { EffectOutcome } from "@holdfast/core/workflow";
 import type { Branch, PushRefusal, RebaseResult } from "@holdfast/core/branch";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -91,23 +91,6 @@ async function push(
   });
 }
 
-const REFUSAL = object<{ cause: PushRefusal["cause"]; message: string }>({
-  cause: oneOf<PushRefusal["cause"]>({
-    non_fast_forward: true,
-    stale_lease: true,
-    hook: true,
-    local_hook: true,
-    protected: true,
-    secret: true,
-    auth: true,
-    network: true,
-    remote: true,
-    missing_remote: true,
-    other: true,
-  }),
-  message: text,
-});
-
 type RefusalAnswer = "rebase" | "fixable" | "fail" | "wait";
 
 /**
@@ -129,6 +112,12 @@ export const REFUSAL_RESPONSE: Readonly<Record<PushRefusal["cause"], RefusalAnsw
   missing_remote: "wait",
   other: "wait",
 };
+
+const REFUSAL = object({
+  // The record is total, so its keys are exactly the causes.
+  cause: anyOf(Object.keys(REFUSAL_RESPONSE) as readonly PushRefusal["cause"][]),
+  message: text,
+});
 
 /** The remote failed before it checked anything, so a later push can succeed. */
 function isTemporary(cause: PushRefusal["cause"]): boolean {
@@ -224,9 +213,7 @@ export async function checkRemoteBranch(
     context.step(
       "remote-tip",
       async () => {
-        const fetched = await branch.fetch();
-        if (fetched.kind === "failed")
-          throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+        await fetchRemote(branch);
         const tip = await branch.remoteBranch(branch.name);
         return { tip, ours: tip === null || (await branch.isAncestor({ ancestor: tip, of: head })) };
       },
@@ -305,9 +292,7 @@ export async function followPushed(
     context.step(
       "pushed-own",
       async () => {
-        const fetched = await branch.fetch();
-        if (fetched.kind === "failed")
-          throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+        await fetchRemote(branch);
         const tip = await branch.remoteBranch(branch.name);
         const head = await branch.head();
         if (tip === null || (await branch.isAncestor({ ancestor: tip, of: head }))) return { tip: null, behind: false };
@@ -392,16 +377,27 @@ export async function findBase(params: {
   const remote = await branch.remote();
   if (remote === null)
     throw new HoldfastError({ code: "FORGE_FAILED", message: "The repository has no remote to push to" });
-  const fetched = await branch.fetch();
-  if (fetched.kind === "failed") throw unreachable(remote.name, fetched.refusal);
+  await fetchRemote(branch);
   const name = params.named ?? (await branch.defaultBranch()) ?? (await params.forge.defaultBranch());
   const commit = await branch.remoteBranch(name);
   if (commit === null) return { kind: "missing", reason: `The remote ${remote.name} has no branch ${name}` };
   return { kind: "found", base: { branch: name, commit } };
 }
 
-export function unreachable(remote: string, { cause, message }: PushRefusal): HoldfastError {
-  return new HoldfastError({
+/** Finds the base once for each stage attempt; the run waits while the forge or the remote does not answer. */
+export async function fetchBase(context: AnyStageContext, params: Parameters<typeof findBase>[0]): Promise<BaseAnswer> {
+  return await callForge(context, () =>
+    context.step("base", () => findBase(params), { title: "fetching the base branch" }),
+  );
+}
+
+/** Throws FORGE_FAILED if the remote does not answer, and FORGE_DENIED if it refuses access. */
+export async function fetchRemote(branch: Pick<Branch, "fetch" | "remote">): Promise<void> {
+  const fetched = await branch.fetch();
+  if (fetched.kind !== "failed") return;
+  const { cause, message } = fetched.refusal;
+  const remote = (await branch.remote())?.name ?? "of this repository";
+  throw new HoldfastError({
     code: cause === "auth" ? "FORGE_DENIED" : "FORGE_FAILED",
     message: `The remote ${remote} cannot be reached (${cause}): ${message.trim()}`,
     retry: isTemporary(cause) ? "later" : "ask",

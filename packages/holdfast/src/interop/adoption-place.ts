@@ -10,7 +10,7 @@ import type { Workflow } from "@holdfast/core/workflow";
 import type { Workspace } from "@holdfast/core/workspace";
 import { parseBranchName, worktreesNamedIn } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
-import { unreachable } from "@holdfast/workflows/branch";
+import { fetchRemote } from "@holdfast/workflows/branch";
 import { planWorktree } from "../plan-start.ts";
 
 export type AdoptionPlace =
@@ -120,8 +120,7 @@ async function startOf(
   const asking = folder === null ? null : await branches.asking(folder);
   const remote = (await asking?.remote()) ?? null;
   if (asking !== null && remote !== null) {
-    const fetched = await asking.fetch();
-    if (fetched.kind === "failed" && !isAccepted) throw unreachable(remote.name, fetched.refusal);
+    await (isAccepted ? asking.fetch() : fetchRemote(asking));
     const commit = await asking.remoteBranch(name);
     if (commit !== null) return { from: "remote", commit, name };
   }

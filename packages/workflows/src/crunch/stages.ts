@@ -2,7 +2,7 @@
 
 import type { Forge } from "@holdfast/core/forge";
 import type { StageResult } from "@holdfast/core/transitions";
-import { REFUSAL_RESPONSE, checkRemoteBranch, findBase, pushBranch, syncBranch } from "../branch.ts";
+import { REFUSAL_RESPONSE, checkRemoteBranch, fetchBase, pushBranch, syncBranch } from "../branch.ts";
 import { callForge, issueNumber, readIssue } from "../forge.ts";
 import { loadTemplates } from "../prompts.ts";
 import { type OpenedRequest, openPullRequest } from "../pull-request.ts";
@@ -247,10 +247,7 @@ async function setUp(
   const issue = await readIssue(context, issueNumber(context), async () => forge);
   if (issue === null)
     return { kind: "impossible", reason: `Issue ${issueNumber(context)} is not at ${forge.name} (${forge.location})` };
-  const named = work.options.baseBranch;
-  const found = await callForge(context, () =>
-    context.step("base", () => findBase({ branch, forge, named }), { title: "fetching the base branch" }),
-  );
+  const found = await fetchBase(context, { branch, forge, named: work.options.baseBranch });
   if (found.kind !== "found") return { kind: "impossible", reason: found.reason };
   const synced = await syncBranch(context, worktree, { base: found.base, at });
   if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };

@@ -4,7 +4,7 @@ import { readAccepted } from "@holdfast/core/findings";
 import type { Forge, PullRequest } from "@holdfast/core/forge";
 import { isJsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
-import { type PushOutcome, REFUSAL_RESPONSE, pushBranch, unreachable } from "../branch.ts";
+import { type PushOutcome, REFUSAL_RESPONSE, fetchRemote, pushBranch } from "../branch.ts";
 import { callForge, closesIssue } from "../forge.ts";
 import { type OpenedRequest, openPullRequest, updatePullRequestText } from "../pull-request.ts";
 import { formBody, formTitle, inCode } from "../pull-request-text.ts";
@@ -104,9 +104,7 @@ async function findExisting(context: ImplContext, forge: Forge, head: string): P
 }
 
 async function isInBase({ branch }: Worktree, base: string, head: string): Promise<boolean> {
-  const fetched = await branch.fetch();
-  if (fetched.kind === "failed")
-    throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+  await fetchRemote(branch);
   const tip = await branch.remoteBranch(base);
   return tip !== null && (await branch.isAncestor({ ancestor: head, of: tip }));
 }

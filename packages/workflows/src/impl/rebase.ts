@@ -4,7 +4,7 @@ import { isAcceptedTip } from "@holdfast/core/findings";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { Fence } from "@holdfast/core/workflow";
 import type { Branch } from "@holdfast/core/branch";
-import { commitWork, rebaseOnto, unreachable } from "../branch.ts";
+import { commitWork, rebaseOnto, fetchRemote } from "../branch.ts";
 import { callForge, sanitizeText } from "../forge.ts";
 import { expandTemplate } from "../prompts.ts";
 import {
@@ -105,9 +105,7 @@ async function fetchTips(
   { branch }: Worktree,
   base: string,
 ): Promise<{ readonly base: string | null; readonly own: string | null }> {
-  const fetched = await branch.fetch();
-  if (fetched.kind === "failed")
-    throw unreachable((await branch.remote())?.name ?? "of this repository", fetched.refusal);
+  await fetchRemote(branch);
   return { base: await branch.remoteBranch(base), own: await branch.remoteBranch(branch.name) };
 }
 

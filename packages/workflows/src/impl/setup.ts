@@ -4,8 +4,8 @@ import type { Adapters } from "@holdfast/core/adapters";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
 import { usageError } from "@holdfast/platform/error";
-import { type Base, findBase, syncBranch } from "../branch.ts";
-import { callForge, fetchImportedIssue, issueNumber, issueText, readIssue } from "../forge.ts";
+import { type Base, fetchBase, findBase, syncBranch } from "../branch.ts";
+import { fetchImportedIssue, issueNumber, issueText, readIssue } from "../forge.ts";
 import { type Templates, loadTemplates } from "../prompts.ts";
 import { readRepositoryFacts } from "../repository-facts.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, requireForge, runGateOnBase, stageTime } from "../worktree.ts";
@@ -34,12 +34,7 @@ export async function setupStage(work: ImplDependencies, context: ImplContext): 
 
   const worktree = await openWorktree(work, context);
   const at = await stageTime(context);
-  const named = work.options.baseBranch;
-  const found = await callForge(context, () =>
-    context.step("base", () => findBase({ branch: worktree.branch, forge, named }), {
-      title: "fetching the base branch",
-    }),
-  );
+  const found = await fetchBase(context, { branch: worktree.branch, forge, named: work.options.baseBranch });
   if (found.kind !== "found") return stop(found.reason);
   const reason = `Issue #${issue.number} is ready to be worked on, on top of ${found.base.branch}`;
   const set = await setUp(work, context, { worktree, at, issue, base: found.base, forge: forge.name, reason });

@@ -3,8 +3,8 @@
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import { sha256 } from "@holdfast/core/json";
 import type { StageResult } from "@holdfast/core/transitions";
-import { findBase, syncBranch } from "../branch.ts";
-import { callForge, issueText, readIssue } from "../forge.ts";
+import { fetchBase, syncBranch } from "../branch.ts";
+import { issueText, readIssue } from "../forge.ts";
 import { loadTemplates } from "../prompts.ts";
 import { OUTPUT_DIRECTORY, type Worktree, openWorktree, requireForge, stageTime } from "../worktree.ts";
 import { LOOP_ID, RALPH_PROMPTS, makeLoopId } from "./options.ts";
@@ -60,10 +60,7 @@ async function findPlace(
   const began = () => context.step("began", () => branch.head(), { title: "reading the branch" });
   if (!work.options.pullRequest) return { kind: "found", place: { ...place, began: await began() } };
   const forge = await requireForge(work, context);
-  const named = work.options.baseBranch;
-  const base = await callForge(context, () =>
-    context.step("base", () => findBase({ branch, forge, named }), { title: "fetching the base branch" }),
-  );
+  const base = await fetchBase(context, { branch, forge, named: work.options.baseBranch });
   if (base.kind !== "found") return { kind: "impossible", reason: base.reason };
   const synced = await syncBranch(context, worktree, { base: base.base, at });
   if (synced.kind !== "synced") return { kind: "impossible", reason: synced.reason };
