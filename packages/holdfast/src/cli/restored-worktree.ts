@@ -9,7 +9,7 @@ import type { Exit } from "./exit.ts";
 import { type Page, type Style, paint } from "./output/page.ts";
 import { escapeText } from "./output/text.ts";
 import { importedItems } from "./run-consent.ts";
-import { runHeld } from "./run-holder.ts";
+import { releaseAfter } from "./run-holder.ts";
 
 export function showRebuild(shell: Shell, target: CheckpointSummary, rebuilds: string): Exit {
   shell.print({
@@ -31,16 +31,8 @@ export async function rebuild(shell: Shell, handle: RunHandle, path: string, isA
     });
   if (answer === "no") shell.notify("Not restored; nothing was changed.");
   if (answer !== "yes") return false;
-  const work = async (): Promise<void> => {
-    try {
-      await handle.rebuildWorktree();
-    } catch (error) {
-      throw runHeld(error);
-    } finally {
-      await handle.close();
-    }
-  };
-  await shell.finish(work(), { done: () => `the worktree ${path} was created again` });
+  const work = releaseAfter(handle, () => handle.rebuildWorktree());
+  await shell.finish(work, { done: () => `the worktree ${path} was created again` });
   shell.notify(`Created the worktree ${escapeText(path)} again.`);
   return true;
 }

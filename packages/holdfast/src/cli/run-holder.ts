@@ -60,6 +60,24 @@ export function runHeld(error: unknown): unknown {
   });
 }
 
+/** Does work that needs the run's lease, with the error of `runHeld`. */
+export async function explainHolder<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw runHeld(error);
+  }
+}
+
+/** The same for work of a handle, which then releases its lease. */
+export async function releaseAfter<T>(handle: Pick<RunHandle, "close">, work: () => Promise<T>): Promise<T> {
+  try {
+    return await explainHolder(work);
+  } finally {
+    await handle.close();
+  }
+}
+
 /** Processes that prepare the named run, by its id or its issue number; without a name, all of them. */
 export async function findStarting(holdfast: Holdfast, typed: string | undefined): Promise<readonly StartingProcess[]> {
   const all = await holdfast.work.starting();

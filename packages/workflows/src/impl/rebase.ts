@@ -4,7 +4,7 @@ import { isAcceptedTip } from "@holdfast/core/findings";
 import type { StageResult } from "@holdfast/core/transitions";
 import type { Fence } from "@holdfast/core/workflow";
 import type { Branch } from "@holdfast/core/branch";
-import { commitWork, rebaseOnto, fetchRemote } from "../branch.ts";
+import { commitWork, fetchRemote, rebaseOnto } from "../branch.ts";
 import { callForge, sanitizeText } from "../forge.ts";
 import { expandTemplate } from "../prompts.ts";
 import {

@@ -21,7 +21,7 @@ import { type Page, type Style, paint } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
 import { type SkippedPath, skippedLine, skippedPaths, unfinishedRestoreText } from "../output/run-text.ts";
 import { escapeText, truncate } from "../output/text.ts";
-import { WAIT_MS, holderText, runHeld, waitForRun } from "../run-holder.ts";
+import { WAIT_MS, holderText, releaseAfter, runHeld, waitForRun } from "../run-holder.ts";
 import { gcOutcome, gcSummary } from "./gc.ts";
 
 export const spec = {
@@ -115,17 +115,11 @@ async function save(
   handle: RunHandle,
   params: SaveParams,
 ): Promise<{ readonly checkpoint: CheckpointSummary; readonly planes: Planes }> {
-  const work = async () => {
-    try {
-      const checkpoint = await handle.save(params);
-      return { checkpoint, planes: (await handle.get(checkpoint.sequence)).planes };
-    } catch (error) {
-      throw runHeld(error);
-    } finally {
-      await handle.close();
-    }
-  };
-  return await shell.finish(work(), { done: ({ checkpoint }) => `${checkpoint.id} was saved` });
+  const work = releaseAfter(handle, async () => {
+    const checkpoint = await handle.save(params);
+    return { checkpoint, planes: (await handle.get(checkpoint.sequence)).planes };
+  });
+  return await shell.finish(work, { done: ({ checkpoint }) => `${checkpoint.id} was saved` });
 }
 
 async function dryRun(shell: Shell, input: Input<(typeof spec)["flags"]>, params: SaveParams): Promise<Exit> {

@@ -10,7 +10,7 @@ import { checkNewRunId } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
 import { escapeText, wrap } from "../output/text.ts";
-import { runHeld } from "../run-holder.ts";
+import { explainHolder } from "../run-holder.ts";
 
 export const spec = {
   name: "format import",
@@ -69,7 +69,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
       show(importDocument(plan), (page) => importText(plan, "plan", page));
       continue;
     }
-    const report = await shell.finish(apply(holdfast, plan), {
+    const importing = explainHolder(() => holdfast.formats.applyImport(plan));
+    const report = await shell.finish(importing, {
       done: ({ run, changed }) => (changed ? `run ${run} was imported` : null),
     });
     show({ ...importDocument(plan), changed: report.changed }, (page) =>
@@ -83,17 +84,6 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const file = isBuiltIn(only.workflow) ? "" : " --workflow FILE";
   shell.notify(`Show it:     ${program} show ${run}\nContinue it: ${program} resume ${run}${file}`);
   return "done";
-}
-
-async function apply(
-  holdfast: Holdfast,
-  plan: ImportPlan,
-): Promise<{ readonly run: string; readonly changed: boolean }> {
-  try {
-    return await holdfast.formats.applyImport(plan);
-  } catch (error) {
-    throw runHeld(error);
-  }
 }
 
 /** If several formats match, asks about each in turn. Without a terminal the error is thrown. */

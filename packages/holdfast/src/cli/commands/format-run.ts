@@ -11,7 +11,7 @@ import type { Exit } from "../exit.ts";
 import { paint } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
 import { escapeText } from "../output/text.ts";
-import { runHeld } from "../run-holder.ts";
+import { explainHolder } from "../run-holder.ts";
 
 export async function exportRunFile(
   shell: Shell,
@@ -29,9 +29,7 @@ export async function exportRunFile(
   if (output === undefined && !dryRun)
     throw usageError("A run file is binary", "Name the file to write: --output FILE.");
   const { id } = await holdfast.resolveRun(address);
-  const planned = await holdfast.formats.planRunExport(id).catch((error: unknown) => {
-    throw runHeld(error);
-  });
+  const planned = await explainHolder(() => holdfast.formats.planRunExport(id));
   const written = output === undefined || dryRun ? [] : [resolve(shell.cwd, output)];
   for (const path of written) await holdfast.formats.writeRunExport(planned, { path, withSecrets });
   const { bytes, entries, checkpoints, prerequisites, secrets, unsearched, unsaved } = planned;

@@ -26,7 +26,7 @@ import { type SkippedPath, reasonText, skippedLine, skippedPaths } from "../outp
 import { escapeText, hangingIndent, truncate } from "../output/text.ts";
 import { noRollbackError, pickCheckpoint, rollbackText } from "../pick-checkpoint.ts";
 import { rebuild, setUpAgain, setupText, showRebuild } from "../restored-worktree.ts";
-import { runHeld, waitForRun } from "../run-holder.ts";
+import { releaseAfter, waitForRun } from "../run-holder.ts";
 import { undo, undoLine } from "./undo.ts";
 
 const PLANES: readonly RestorePlane[] = ["files", "conversation", "state"];
@@ -352,16 +352,8 @@ function onlyFlag({ only }: RunRestorePlan): string {
 }
 
 async function apply(shell: Shell, handle: RunHandle, plan: RunRestorePlan): Promise<RestoreReport> {
-  const work = async () => {
-    try {
-      return await handle.applyRestore(plan);
-    } catch (error) {
-      throw runHeld(error);
-    } finally {
-      await handle.close();
-    }
-  };
-  return await shell.finish(work(), {
+  const work = releaseAfter(handle, () => handle.applyRestore(plan));
+  return await shell.finish(work, {
     done: (report) => `${plan.target.id} was restored (undo: ${shell.talk.program} restore ${report.undo?.id ?? ""})`,
     failed: async () => {
       const { unfinishedRestore } = await handle.summary();

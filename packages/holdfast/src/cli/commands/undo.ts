@@ -7,7 +7,7 @@ import type { Exit } from "../exit.ts";
 import { findRun, rejectCheckpointAddress } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { escapeText } from "../output/text.ts";
-import { runHeld, waitForRun } from "../run-holder.ts";
+import { explainHolder, waitForRun } from "../run-holder.ts";
 
 export const spec = {
   name: "undo",
@@ -67,9 +67,7 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
 
 /** Undoes one effect. Ctrl+C does not cut it in half. */
 export async function undo(shell: Shell, holdfast: Holdfast, run: string, key: string): Promise<UndoReport> {
-  const work = holdfast.undo(run, key).catch((error: unknown) => {
-    throw runHeld(error);
-  });
+  const work = explainHolder(() => holdfast.undo(run, key));
   return await shell.finish(work, { done: ({ kind, target }) => `${kind} on ${target} was undone` });
 }
 
