@@ -251,3 +251,9 @@ function offsetMinutes(zone: string | undefined): number | null {
   if (hours > 23 || minutes > 59) return null;
   return (zone.startsWith("-") ? -1 : 1) * (hours * 60 + minutes);
 }
+
+/** A UUID of version 8, which is for ids by an application's own rule (RFC 9562), from the first digits of a digest. */
+export function uuidOf(hex: string): string {
+  const third = `8${hex.slice(13, 16)}`;
+  return [hex.slice(0, 8), hex.slice(8, 12), third, `a${hex.slice(17, 20)}`, hex.slice(20, 32)].join("-");
+}

@@ -10,7 +10,7 @@ import {
 import { type Json, type JsonObject, asJsonObject, isJsonObject, sha256 } from "@holdfast/core/json";
 import { canonicalJson } from "@holdfast/core/values";
 import { usageError } from "@holdfast/platform/error";
-import { type LossReasons, listLosses, parseIsoTime, patchDocument, withoutProtoKeys } from "./document.ts";
+import { type LossReasons, listLosses, parseIsoTime, patchDocument, uuidOf, withoutProtoKeys } from "./document.ts";
 import type { ExternalCheckpoint, ExternalFile, Format, Remark } from "./format.ts";
 import {
   type CheckpointPathParams,
@@ -286,10 +286,7 @@ function defined(fields: Readonly<Record<string, Json | undefined>>): JsonObject
  * because an iteration has several checkpoints.
  */
 function madeId(workflowId: string, { createdAt, planes }: ExternalCheckpoint): string {
-  const digits = sha256(canonicalJson([workflowId, planes.position.iteration, createdAt]));
-  // Version 8 is for ids by an application's own rule; the variant follows RFC 9562.
-  const parts = [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`, `a${digits.slice(17, 20)}`];
-  return [...parts, digits.slice(20, 32)].join("-");
+  return uuidOf(sha256(canonicalJson([workflowId, planes.position.iteration, createdAt])));
 }
 
 function madeWorkflowId({ work }: ExternalCheckpoint): string {

@@ -8,6 +8,7 @@ import type { Position } from "@holdfast/core/position";
 import type { Run } from "@holdfast/core/run";
 import { HOLDFAST_MEMBER, defaultRecovery, encodeGraph } from "@holdfast/formats/crunch-document";
 import { phaseWord } from "@holdfast/formats/crunch-words";
+import { uuidOf } from "@holdfast/formats/document";
 import type { ExternalCheckpoint } from "@holdfast/formats/format";
 import { HoldfastError } from "@holdfast/platform/error";
 import { oneLine } from "../text.ts";
@@ -43,15 +44,7 @@ export function describeCrunchRun(
 function sessionOf({ id, createdAt }: Pick<Run, "id" | "createdAt">, { extensions }: Planes): string {
   const imported = isJsonObject(extensions["crunch"]) ? extensions["crunch"]["session_id"] : undefined;
   if (typeof imported === "string") return imported;
-  const hash = sha256(JSON.stringify([id, createdAt]));
-  // A UUID of version 8, whose content is free.
-  return [
-    hash.slice(0, 8),
-    hash.slice(8, 12),
-    `8${hash.slice(13, 16)}`,
-    `a${hash.slice(17, 20)}`,
-    hash.slice(20, 32),
-  ].join("-");
+  return uuidOf(sha256(JSON.stringify([id, createdAt])));
 }
 
 /**
