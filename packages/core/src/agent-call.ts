@@ -33,7 +33,7 @@ import { type BeganAt, beganAt, keepBranch, restoreRunFiles, revertChanges } fro
 import { clearStaleLocks } from "./resume.ts";
 import { type RunSession, emitNote } from "./run-session.ts";
 import { enterSideWorktree, requireOpen } from "./side-worktrees.ts";
-import { NOTHING, type Resource, assumedNotice, reachedBy, spentOf } from "./budget.ts";
+import { NOTHING, type Resource, assumedNotice, reachedBy, spentOf, unkeptLimit } from "./budget.ts";
 import {
   type OpenSideWorktree,
   type StageExecution,
@@ -268,7 +268,8 @@ async function afterCall(execution: StageExecution, trying: ActiveCall, ended: E
     await runSession.append({ kind: "step.interrupted", body: interrupted });
     return await waitForBudget(execution, reached);
   }
-  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take, checkout };
+  const unkept = unkeptLimit(runSession.budget.limit, usage, agent.capabilities.usage);
+  return { outcome: { ...outcome, usage }, session: opened.session, spent, milliseconds, take, checkout, unkept };
 }
 
 /**

@@ -3,7 +3,7 @@ import { HoldfastError } from "@holdfast/platform/error";
 import { snapshotParams } from "./adapters.ts";
 import { answerFile } from "./agent-log.ts";
 import { type Agent, type AgentOutcome, chooseAgent, splitAgent } from "./agent.ts";
-import { NOTHING, unkeptLimit } from "./budget.ts";
+import { NOTHING } from "./budget.ts";
 import type { FilesPlane } from "./checkpoint.ts";
 import type { NewEntry } from "./journal.ts";
 import { type Json, sha256 } from "./json.ts";
@@ -30,6 +30,8 @@ export interface CallAttempt {
   readonly take: AgentTake | null;
   /** Changes in the user's main checkout during the call. null: none. */
   readonly checkout: CheckoutChange | null;
+  /** The limit that cannot be kept because the usage is unknown. null: none. */
+  readonly unkept: NonNullable<AgentReport["unkept"]> | null;
 }
 
 /** Records the call's result and the files that belong to it in one commit. */
@@ -156,7 +158,7 @@ export async function maskAndReport(runSession: RunSession, what: string, text: 
 }
 
 function reportOf(
-  { outcome, milliseconds, checkout }: CallAttempt,
+  { outcome, milliseconds, checkout, unkept }: CallAttempt,
   found: Found & Pick<AgentReport, "collected" | "uncollected" | "agent" | "tools">,
 ): AgentReport {
   const failed = outcome.kind === "failed";
@@ -171,6 +173,7 @@ function reportOf(
     ...found,
     milliseconds,
     ...(checkout === null ? {} : { checkout }),
+    ...(unkept === null ? {} : { unkept }),
   };
   const captured: Json = capture(report);
   // capture() returns a value of the same shape.
@@ -435,26 +438,22 @@ export async function askAboutCheckoutChange(
 export async function askAboutUnknownUsage(
   execution: StageExecution,
   call: AgentCall,
-  { usage, agent }: AgentReport,
+  { agent, unkept }: AgentReport,
 ): Promise<void> {
-  const { adapters, budget, run } = execution.runSession;
-  // Results of older versions do not name the agent.
-  const { provider, model } =
-    agent === undefined ? chooseAgent(call.model, execution.runSession.state.config) : splitAgent(agent);
-  const what = unkeptLimit(budget.limit, usage, () => adapters.agent(provider).capabilities.usage);
-  if (what === null) return;
+  const { attempt, budget, run } = execution.runSession;
+  if (unkept === undefined || agent === undefined || budget.limit[unkept] === null) return;
   const name = usageStep(call);
-  const isAnswered = Object.hasOwn(execution.runSession.attempt.steps, decisionStep({ name, recheck: true }));
+  const isAnswered = Object.hasOwn(attempt.steps, decisionStep({ name, recheck: true }));
   if (!isAnswered && execution.asked.has(UNKNOWN_USAGE)) return;
   execution.asked.add(UNKNOWN_USAGE);
-  const who = model === null ? `${provider} with its default model` : `${provider}:${model}`;
+  const who = splitAgent(agent).model === null ? `${agent} with its default model` : agent;
   const instead =
-    what === "microUsd"
+    unkept === "microUsd"
       ? `Set the price of ${who} (\`prices\` in the config), or limit tokens instead: \`holdfast resume ${run.id} --max-cost none --max-tokens N\`.`
       : `Limit time instead: \`holdfast resume ${run.id} --max-tokens none --max-total-time 1h\`.`;
   await decide(execution, {
     name,
-    question: `The limit on ${what === "microUsd" ? "money" : "tokens"} cannot be kept: what ${who} used for ${call.name} is not known. ${instead} To continue all the same, answer continue.`,
+    question: `The limit on ${unkept === "microUsd" ? "money" : "tokens"} cannot be kept: what ${who} used for ${call.name} is not known. ${instead} To continue all the same, answer continue.`,
     options: ["continue"],
     recheck: true,
   });

@@ -260,11 +260,11 @@ export interface Paid {
 export function unkeptLimit(
   limit: Budget["limit"],
   { inputTokens, outputTokens, microUsd }: Used,
-  streams: () => boolean,
+  streams: boolean,
 ): "microUsd" | "tokens" | null {
   if (limit.microUsd !== null && microUsd === null) return "microUsd";
   const isUnknown = inputTokens === null && outputTokens === null;
-  return limit.tokens !== null && isUnknown && streams() ? "tokens" : null;
+  return limit.tokens !== null && isUnknown && streams ? "tokens" : null;
 }
 
 /** The notice that calls count as an assumed number of tokens, once per run. Call it before the call is settled. */

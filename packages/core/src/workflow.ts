@@ -505,6 +505,8 @@ export type AgentReport = {
   readonly tools?: readonly string[];
   /** Absent: the user's main checkout did not change during the call, or is not watched. */
   readonly checkout?: CheckoutChange;
+  /** The limit that cannot be kept because the usage of the call is unknown. Absent: none. */
+  readonly unkept?: "microUsd" | "tokens";
 };
 
 /** What changed in the user's main checkout during a call. */
