@@ -84,9 +84,15 @@ export function hold(budget: Budget, assumed: Amounts): Budget {
 
 /** Holds the estimate of a call that ended without reporting its tokens or its cost. */
 export function holdUnknown(budget: Budget, estimate: Amounts, actual: Amounts): Budget {
+  const held = unknownPart(estimate, actual);
+  return held === null ? budget : hold(budget, held);
+}
+
+/** The estimate of what the call did not report; null: nothing. */
+export function unknownPart(estimate: Amounts, actual: Amounts): Amounts | null {
   const tokens = (actual.uncounted ?? 0) > 0 ? estimate.tokens : 0;
   const microUsd = (actual.unpriced ?? 0) > 0 ? estimate.microUsd : 0;
-  return tokens + microUsd === 0 ? budget : hold(budget, { ...NOTHING, tokens, microUsd });
+  return tokens + microUsd === 0 ? null : { ...NOTHING, tokens, microUsd };
 }
 
 /** Amount that counts against a limit: spent, reserved for running calls, and held for calls of unknown usage. */

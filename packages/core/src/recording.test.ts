@@ -248,6 +248,26 @@ describe("recording", () => {
       );
     });
 
+    test("has what was held for attempts of unknown usage", () => {
+      const none = { tokens: 0, microUsd: 0, milliseconds: 0 };
+      const unknown = { ...none, unpriced: 1, uncounted: 1 };
+      const held = { ...none, tokens: 9 };
+      const read = readRecording(
+        "r",
+        journal([
+          started("a", true),
+          ["step.interrupted", { stageAttempt: 1, step: "a", spent: unknown }],
+          ["step.finished", { stageAttempt: 1, step: "a", result: 1, spent: unknown }],
+          started("b", true),
+          ["step.finished", { stageAttempt: 1, step: "b", result: 1, spent: { ...none, unpriced: 1 } }],
+          ["step.lost", { stageAttempt: 1, step: "c", spent: unknown, held }],
+          started("d", true),
+          finished("d", "x"),
+        ]),
+      );
+      expect(read.costs.map((cost) => cost.held)).toEqual([amounts, null, { ...none, microUsd: 2 }, held, null]);
+    });
+
     test("distinguishes a checkpoint of a step from one that a user took right after it", () => {
       const read = readRecording(
         "r",

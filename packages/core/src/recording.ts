@@ -1,5 +1,6 @@
 // Reads a run's journal as the record for a replay, and finds where a replay or another run diverges from it.
 
+import { unknownPart } from "./budget.ts";
 import type { FilesPlane, Planes } from "./checkpoint.ts";
 import { type JournalEntry, numberOf, textOf } from "./journal.ts";
 import { type Json, type JsonObject, isJsonArray, isJsonObject } from "./json.ts";
@@ -53,6 +54,8 @@ export interface RecordedCost {
   readonly stageAttempt: number;
   readonly step: string;
   readonly amounts: Amounts;
+  /** Held for what the call did not report. */
+  readonly held: Amounts | null;
 }
 
 export interface RecordedCheckpoint {
@@ -92,6 +95,8 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
   const entered: { readonly entry: number; readonly stageAttempt: number }[] = [];
   const resumedAt: number[] = [];
   const costs: RecordedCost[] = [];
+  /** What was reserved for steps in flight. */
+  const estimates = new Map<string, Amounts | null>();
   /** Steps in flight that may change files. */
   const writing = new Set<string>();
   let calls = 0;
@@ -102,7 +107,12 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
     const step = textOf(body, "step");
     const key = callKey(stageAttempt, step);
     const amounts = PAID.has(kind) ? amountsOf(body["spent"]) : null;
-    if (amounts !== null) costs.push({ entry, stageAttempt, step, amounts });
+    if (amounts !== null) {
+      const estimate = estimates.get(key) ?? null;
+      const held = kind === "step.lost" || estimate === null ? amountsOf(body["held"]) : unknownPart(estimate, amounts);
+      estimates.delete(key);
+      costs.push({ entry, stageAttempt, step, amounts, held });
+    }
     switch (kind) {
       case "lease.taken":
         resumedAt.push(entry);
@@ -117,6 +127,7 @@ export function readRecording(run: string, entries: readonly JournalEntry[]): Re
         break;
       }
       case "step.started":
+        estimates.set(key, amountsOf(body["estimate"]));
         if (body["files"] === true) writing.add(key);
         else writing.delete(key);
         break;

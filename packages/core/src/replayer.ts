@@ -277,9 +277,9 @@ export class Replayer implements SessionDriver {
   #costsTo(last: number): readonly NewEntry[] {
     const due = this.#recording.costs.filter(({ entry }) => entry > this.#paidTo && entry <= last);
     this.#paidTo = Math.max(this.#paidTo, last);
-    return due.map(({ stageAttempt, step, amounts: spent }) => ({
+    return due.map(({ stageAttempt, step, amounts: spent, held }) => ({
       kind: "step.lost",
-      body: { stageAttempt, step, spent },
+      body: { stageAttempt, step, spent, ...(held === null ? {} : { held }) },
     }));
   }
 
