@@ -2,6 +2,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeF
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type TestRepository, createTestRepository, testRepositoryAt } from "@holdfast/test-support/git/repository";
+import { createGitBranches } from "./branches.ts";
 import { openGitWorkspaces } from "./workspaces.ts";
 
 let repo: TestRepository;
@@ -45,11 +46,18 @@ test.each([
   renameSync(repo.root, at(to));
   for (const [from = "", place = ""] of moves) renameSync(at(from), at(place));
   const now = at(...worktree);
-  // A plan that changes nothing runs git in the worktree too, so it needs the link.
+  // A plan that changes nothing runs git in the worktree too. In a container, links that are stale here are right for the host.
+  const links = [join(now, ".git"), at(to, ".git", "worktrees", "r", "gitdir")];
+  const before = links.map((path) => readFileSync(path, "utf8"));
   const reader = await openGitWorkspaces(at(to), null, { readOnly: true });
   expect((await reader.find("r"))?.root).toBe(now);
   expect((await reader.open(now)).root).toBe(now);
   expect(await reader.inspectWorktree("r")).toMatchObject({ path: now, exists: true, isGone: false });
+  expect((await (await reader.find("r"))?.look({ at: "2026-01-02T03:04:05.000Z" }))?.head).toMatch(/^[0-9a-f]{40}$/);
+  expect(await (await createGitBranches().of(now)).changedSince({ from: "HEAD", exclude: [] })).toMatchObject([
+    { path: "edit.txt" },
+  ]);
+  expect(links.map((path) => readFileSync(path, "utf8"))).toEqual(before);
 
   const workspaces = await openGitWorkspaces(at(to));
   expect(testRepositoryAt(now).git("status", "--porcelain")).toBe("?? edit.txt\n");

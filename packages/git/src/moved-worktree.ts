@@ -1,11 +1,11 @@
 // Finds the worktree of a run after the repository, the worktree or both were moved, and links the two again as
-// `git worktree repair` does.
+// `git worktree repair` does. A command that only reads writes no link: in a container the links may be right for the host.
 
 import { lstat, realpath, rename, rm } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import { errorCode } from "@holdfast/platform/error";
 import { syncDirectory, writeDurable } from "@holdfast/platform/files";
-import { type Repository, readGitLink, worktreesFolder } from "./repository.ts";
+import { type Repository, readGitLink, useMovedWorktree, worktreesFolder } from "./repository.ts";
 import { type WorktreeEntry, readEntries } from "./worktree-entry.ts";
 
 type FolderEntry = Pick<WorktreeEntry, "name" | "gitDir" | "run"> & { readonly folder: string };
@@ -39,15 +39,30 @@ export async function locateWorktree(
  * next call completes it.
  */
 export async function relinkMovedWorktrees(repository: Repository): Promise<void> {
-  for (const entry of await readEntries(repository)) {
-    const { folder, gitDir, run } = entry;
-    if (folder === null || run === null || (await leadsTo(folder, gitDir))) continue;
-    const { path, exists } = await locateWorktree(repository, { ...entry, folder });
-    if (!exists) continue;
+  for (const { path, folder, gitDir } of await findMovedWorktrees(repository)) {
     const link = join(path, ".git");
     if (!(await leadsTo(path, gitDir))) await replaceLink(link, gitDir);
     if (path !== folder) writeLine(join(gitDir, "gitdir"), link);
   }
+}
+
+/** Lets this process use each moved worktree of a run where it is. Writes nothing. */
+export async function useMovedWorktrees(repository: Repository): Promise<void> {
+  for (const { path, gitDir } of await findMovedWorktrees(repository))
+    useMovedWorktree(repository, { root: await realpath(path), gitDir });
+}
+
+async function findMovedWorktrees(
+  repository: Repository,
+): Promise<readonly { readonly path: string; readonly folder: string; readonly gitDir: string }[]> {
+  const found: { readonly path: string; readonly folder: string; readonly gitDir: string }[] = [];
+  for (const entry of await readEntries(repository)) {
+    const { folder, gitDir, run } = entry;
+    if (folder === null || run === null || (await leadsTo(folder, gitDir))) continue;
+    const { path, exists } = await locateWorktree(repository, { ...entry, folder });
+    if (exists) found.push({ path, folder, gitDir });
+  }
+  return found;
 }
 
 /** A kill leaves no temporary file in the worktree, unless it is on another file system than the repository. */

@@ -186,7 +186,16 @@ function notARepository(path: string): HoldfastError {
 
 function discover(search: RepositorySearch): Promise<Discovered> {
   const { cwd, above, bareHere } = search;
-  return recall([cwd, above, bareHere].join("\0"), async () => (await readOrdinary(search)) ?? (await askGit(search)));
+  const find = async (): Promise<Discovered> =>
+    (await readOrdinary(search)) ?? movedWorktrees.get(above) ?? (await askGit(search));
+  return recall([cwd, above, bareHere].join("\0"), find);
+}
+
+const movedWorktrees = new Map<string, Discovered>();
+
+/** From now on this process finds the repository of a worktree whose link is stale, without a write to the link. */
+export function useMovedWorktree({ commonDir, bare, objectFormat }: Repository, { root, gitDir }: Checkout): void {
+  movedWorktrees.set(root, { root, gitDir, commonDir, bare, objectFormat });
 }
 
 /**

@@ -12,7 +12,7 @@ import { readCommit, readUser } from "./commits.ts";
 import { createFilesRemote } from "./files-remote.ts";
 import { applyPatches, readPatches } from "./tree-diff.ts";
 import { findUnreached, hasSnapshot, hasTree, syncRepository } from "./objects.ts";
-import { relinkMovedWorktrees } from "./moved-worktree.ts";
+import { relinkMovedWorktrees, useMovedWorktrees } from "./moved-worktree.ts";
 import { pathBytes, quotePath, splitRecords } from "./paths.ts";
 import { findUnpinned, listPins, pinAgain, pinKept, pinnedBytes, removePins } from "./pins.ts";
 import { removeStaleOperations } from "./private-index.ts";
@@ -30,7 +30,7 @@ import { checkWorktree, createWorktree, findWorktree, listWorktrees } from "./wo
 /**
  * Opens the git repository at this path or above it. Throws NOT_A_REPOSITORY if there is none. `own` matches the files
  * of the main checkout that runs write there themselves. With `readOnly`, the version of git is not
- * checked, and a link of a moved worktree that cannot be written is left as it is.
+ * checked, and the links of moved worktrees are left as they are.
  */
 export function openGitWorkspaces(
   path: string,
@@ -41,9 +41,7 @@ export function openGitWorkspaces(
     const { repository, checkout } = await findRepository(path, options);
     await removeStaleOperations(repository.home);
     await removeStaleFiles(repository);
-    await relinkMovedWorktrees(repository).catch((error: unknown) => {
-      if (options.readOnly !== true) throw error;
-    });
+    await (options.readOnly === true ? useMovedWorktrees(repository) : relinkMovedWorktrees(repository));
     return wrapMethodErrors(workspacesOf(repository, checkout, own), repository.commonDir);
   });
 }
