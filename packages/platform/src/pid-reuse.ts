@@ -1,20 +1,17 @@
-// Decides whether the number of an ended process can name another process by now. A process that cleared its environment
-// and lost its parent still has the session and the group of the process that made them. That process may have ended, so
-// its start time cannot be compared.
+// Decides whether a number that one of our processes had can name another process by now.
 //
-// The proof that such a process belongs to the run:
+// An example: our process 500 starts process 501 in its session, 500, and ends. Process 501 clears its environment, so nothing but session 500
+// shows that it is ours. May it be ended? Yes, unless the kernel has made a new session 500. Three facts decide:
 //
-// 1. A session or a group has the number of the process that made it. Members come only by fork, or by setpgid from the
-//    same session. So all members of a session or group of our process are ours.
-// 2. The kernel gives out no number that a process, a group or a session has. So a number means the same as long as it is
-//    in use.
-// 3. A number that is free again comes last: the kernel gives out ascending numbers and begins again at the largest one.
-//    A number that was in use at one look and means something else now costs a whole cycle of new processes and threads.
-//    Only a program with special rights can choose its number (a container that is restored).
+// 1. A session or a group has the number of the process that made it. Others join it only by a fork, or by setpgid in the same session. So all
+//    of its members are ours.
+// 2. The kernel gives out no number that a process, a group or a session has.
+// 3. The kernel gives out ascending numbers, and begins again after the largest one. So a free number is not given out again before a cycle of
+//    new processes and threads. Only a program with special rights chooses its number (a restored container).
 //
-// So a number that we saw in use is still ours, or unused, until the system has started a cycle of processes. After that
-// nothing is proved, and a process is ended only if its own pid and start time are recorded. A process that has such a
-// number as its own pid, and is not recorded with its start time, disproves it at any time (findTargets).
+// So each number is kept with the count of started processes at which it was last seen in use. It is ours, or unused, until a cycle of starts
+// later. After that, only a process whose pid and start time are recorded is ended. A process with such a number as its pid and another start
+// time disproves the number at any time (findTargets).
 
 import { readFileSync } from "node:fs";
 import { uptime } from "node:os";
