@@ -20,7 +20,7 @@ import {
 } from "@holdfast/core/json";
 import { errorCode } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
-import { type ProcessIdentity, ownBootId } from "@holdfast/platform/identity";
+import { type ProcessIdentity, isAlive, ownBootId } from "@holdfast/platform/identity";
 import { fileKey } from "./facts.ts";
 import { type RawPath, splitRecords } from "./paths.ts";
 
@@ -142,15 +142,6 @@ export function readBootId(): string {
 
 export async function removeQuietly(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true }).catch(() => undefined);
-}
-
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return errorCode(error) === "EPERM";
-  }
 }
 
 /** State of a private index. Valid only while both index files are unchanged since it was computed. */

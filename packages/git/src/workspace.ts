@@ -16,6 +16,7 @@ import type {
 } from "@holdfast/core/workspace";
 import { HoldfastError, describeList, wrapMethodErrors } from "@holdfast/platform/error";
 import { type Git, createGit, gitError } from "@holdfast/platform/git-command";
+import { isAlive } from "@holdfast/platform/identity";
 import { applyRestore } from "./apply-restore.ts";
 import { createBranch, findOperation, moveBranch, readBranchTip, readHead, retryWhileLocked } from "./branch-refs.ts";
 import {
@@ -38,7 +39,6 @@ import { planRestore } from "./plan-restore.ts";
 import {
   type UserIndex,
   deletePrivateIndexes,
-  isAlive,
   openScratch,
   removeQuietly,
   removeStaleOperations,

@@ -1,9 +1,10 @@
 // Processes whose working directory is inside a folder. That is the last trace of a process that nothing else ties to a
 // run. A user's shell, editor or server may be there as well, so these processes are reported and never ended.
 
-import { readFileSync, readdirSync, readlinkSync, statSync } from "node:fs";
+import { readdirSync, readlinkSync, statSync } from "node:fs";
 import { basename } from "node:path";
 import { isInside, realPath } from "./files.ts";
+import { readProcStat } from "./identity.ts";
 import { type PsName, readPsFolders, readPsNames } from "./ps.ts";
 
 export interface FolderProcess {
@@ -93,15 +94,9 @@ function cwdOf(pid: number): string {
   }
 }
 
-/** From `PID (NAME) STATE PARENT GROUP SESSION TERMINAL`. null: it is gone, or a zombie. */
+/** null: it is gone, or a zombie. */
 function readName(pid: number): PsName | null {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const end = stat.lastIndexOf(")");
-    const [state, parent, , , terminal] = stat.slice(end + 2).split(" ");
-    if (state === "Z" || state === "X") return null;
-    return { pid, parent: Number(parent), terminal: terminal !== "0", name: stat.slice(stat.indexOf("(") + 1, end) };
-  } catch {
-    return null;
-  }
+  const { name = "", fields = [] } = readProcStat(pid) ?? {};
+  const [state = "X", parent, , , terminal] = fields;
+  return state === "Z" || state === "X" ? null : { pid, parent: Number(parent), terminal: terminal !== "0", name };
 }

@@ -49,7 +49,7 @@ function livenessByPid(owner: ProcessIdentity, self: ProcessIdentity): ProcessLi
   }
   if (!hasSharedPids(owner, self)) return "unknown";
   if (owner.pid === self.pid && owner.started !== null && owner.started === self.started) return "alive";
-  if (!exists(owner.pid)) return "dead";
+  if (!isAlive(owner.pid)) return "dead";
   const started = startOf(owner.pid);
   if (started === null || owner.started === null) return "unknown";
   return started === owner.started ? "alive" : "dead";
@@ -94,7 +94,7 @@ interface ProcessStatus {
 
 function statusOf(pid: number): ProcessStatus | null {
   if (process.platform === "darwin") return psStatusOf(pid);
-  const fields = statOf(pid);
+  const fields = readProcStat(pid)?.fields;
   // Clock ticks since boot, field 22 of /proc/<pid>/stat.
   const [state, started] = [fields?.[0], fields?.[19]];
   return state === undefined || started === undefined ? null : { state, started };
@@ -117,13 +117,18 @@ function psStatusOf(pid: number): ProcessStatus | null {
 }
 
 /**
- * Fields of /proc/<pid>/stat from the third on; null if the process is gone or the file cannot be read. The process
- * name before them may contain spaces and brackets.
+ * The name of a process's program, and the fields of /proc/<pid>/stat from the third on; null if the process is gone or the file cannot be
+ * read.
  */
-function statOf(pid: number): readonly string[] | null {
+export function readProcStat(pid: number): { readonly name: string; readonly fields: readonly string[] } | null {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const stat = readFileSync(`/proc/${pid}/stat`);
+    // The name is in brackets and may itself contain spaces and brackets.
+    const end = stat.lastIndexOf(")");
+    return {
+      name: stat.toString("utf8", stat.indexOf("(") + 1, end),
+      fields: stat.toString("latin1", end + 2).split(" "),
+    };
   } catch {
     return null;
   }
@@ -153,7 +158,8 @@ function bootId(boot: string): string {
   return boot.split("/", 1)[0] ?? "";
 }
 
-function exists(pid: number): boolean {
+/** Whether a process has this pid, also one of another user. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

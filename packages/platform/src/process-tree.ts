@@ -5,6 +5,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "./error.ts";
 import { type FolderProcess, readFolderProcesses } from "./folder-processes.ts";
+import { readProcStat } from "./identity.ts";
 import { type OwnNumbers, provenNumbers, readPidCount } from "./pid-reuse.ts";
 import { readProcessRecords, readRecordedNumbers, recordDirectory, removeStaleRecords } from "./process-records.ts";
 import { readPs, readPsVariables } from "./ps.ts";
@@ -371,9 +372,7 @@ type MarkField = "mark" | "supervisor";
 const KERNEL_THREADS = 2;
 
 function readEntry(pid: number): { readonly entry: ProcessEntry | null; readonly doubt: string | null } {
-  const stat = readQuietly(`/proc/${pid}/stat`);
-  // The process name is in brackets and may itself contain spaces and brackets.
-  const [state, parent, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const [state, parent, ...rest] = readProcStat(pid)?.fields ?? [];
   const started = rest[17];
   if (started === undefined) return { entry: null, doubt: "vanished" };
   if (state === "Z" || state === "X") return { entry: null, doubt: `ended ${started}` };
