@@ -123,6 +123,23 @@ export async function mergeCommits(
   return parseMerge(result.stdout);
 }
 
+/**
+ * Merges two trees that come from a third one. Each is wrapped in a commit: the oldest supported git merges only commits and finds their base
+ * itself. `sides`: the commits, which git's messages name.
+ */
+export async function mergeTrees(
+  { git, objects }: Pick<Repository, "git" | "objects">,
+  { base, ours, theirs, message }: { readonly [K in "base" | "ours" | "theirs" | "message"]: string },
+): Promise<Merged & { readonly sides: readonly [ours: string, theirs: string] }> {
+  const wrap = (tree: string, ...parents: readonly string[]): Promise<string> => {
+    const args = ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", message];
+    return objects.line({ args, env: snapshotIdentity(0) });
+  };
+  const before = await wrap(base);
+  const sides = await Promise.all([wrap(ours, before), wrap(theirs, before)]);
+  return { ...(await mergeCommits({ git }, { ours: sides[0], theirs: sides[1] })), sides };
+}
+
 /** Format: `<tree> NUL (<path> NUL)* NUL (<count> NUL (<path> NUL)* <kind> NUL <text> NUL)*` */
 export function parseMerge(output: Buffer): Merged {
   const [tree = "", ...rest] = splitRecords(output);

@@ -5,7 +5,7 @@ import { learnCopy } from "@holdfast/core/copy-files";
 import { type KnownSecret, copiedBlobs, ownSecrets } from "@holdfast/core/known-secrets";
 import { isObjectId } from "@holdfast/core/journal";
 import { type FoundSecret, findSecrets, hasOutsideEffect, maskSecrets } from "@holdfast/core/mask";
-import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret } from "@holdfast/core/branch";
+import type { Asking, PushInspection, PushRefusal, PushResult, PushedSecret, Remote } from "@holdfast/core/branch";
 import { usageError } from "@holdfast/platform/error";
 import { gitError } from "@holdfast/platform/git-command";
 import { type BranchContext, type RepositoryContext, isAncestor, requireTip } from "./branch-refs.ts";
@@ -40,18 +40,9 @@ export async function pushBranch(
   const remote = await findRemote(at, params.configured, "push");
   if (remote === null) return { kind: "refused", refusal: NO_REMOTE };
   const commit = await requireTip(at);
-  const lease = `--force-with-lease=${at.ref}:${expected ?? ""}`;
-  const args = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", lease, "--", remote.name];
-  // A commit graph can name other parents than the commits do. The push would send those too, although they were not
-  // searched for secrets.
-  const result = await runUserGit(at, ["-c", "core.commitGraph=false", ...args, `${at.ref}:${at.ref}`]);
-  const report = parsePushReport(result.stdout.toString("utf8"), at.ref);
-  if (result.kind === "exited" && result.code === 0 && report !== undefined) {
-    if (report.flag === "=") return { kind: "up_to_date", commit };
-    return { kind: "pushed", commit, forced: report.flag === "+" };
-  }
-  const { stderr, failedHook } = result;
-  const refusal = classifyRemoteFailure({ report, failedHook, stderr, timedOut: result.kind === "timed_out" });
+  const { flag, refusal } = await pushRef(at, remote, { ref: at.ref, expected, source: at.ref });
+  if (refusal === null)
+    return flag === "=" ? { kind: "up_to_date", commit } : { kind: "pushed", commit, forced: flag === "+" };
   if (refusal.cause !== "stale_lease") return { kind: "refused", refusal };
   const there = await lookUpRemote(at, params.configured, { branch: at.name, own: at.name });
   // The connection broke after the push had arrived, and the transport retried by itself. The remote refused that
@@ -76,13 +67,25 @@ export async function undoPush(
     throw usageError(`${JSON.stringify(branch)} at ${from} is not a pushed branch`);
   const remote = await findRemote(at, configured, "push");
   if (remote === null) return NO_REMOTE;
-  const lease = `--force-with-lease=${ref}:${from}`;
-  const args = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", lease, "--", remote.name];
-  const result = await runUserGit(at, ["-c", "core.commitGraph=false", ...args, `${to ?? ""}:${ref}`]);
-  const report = parsePushReport(result.stdout.toString("utf8"), ref);
-  if (result.kind === "exited" && result.code === 0 && report !== undefined && report.flag !== "!") return null;
-  const { stderr, failedHook } = result;
-  return classifyRemoteFailure({ report, failedHook, stderr, timedOut: result.kind === "timed_out" });
+  return (await pushRef(at, remote, { ref, expected: from, source: to ?? "" })).refusal;
+}
+
+/** Pushes `source` to a ref of the remote only while the ref is at `expected`. `flag`: of git's report about the ref. */
+async function pushRef(
+  at: RepositoryContext,
+  remote: Remote,
+  { ref, expected, source }: { readonly ref: string; readonly expected: string | null; readonly source: string },
+): Promise<{ readonly flag: string | undefined; readonly refusal: PushRefusal | null }> {
+  const lease = `--force-with-lease=${ref}:${expected ?? ""}`;
+  const options = ["--porcelain", "--no-follow-tags", "--recurse-submodules=no", lease];
+  // A commit graph can name other parents than the commits do. The push would send those too, although they were not
+  // searched for secrets.
+  const args = ["-c", "core.commitGraph=false", "push", ...options, "--", remote.name, `${source}:${ref}`];
+  const { kind, code, stdout, stderr, failedHook } = await runUserGit(at, args);
+  const report = parsePushReport(stdout.toString("utf8"), ref);
+  const isDone = kind === "exited" && code === 0 && report !== undefined && report.flag !== "!";
+  const refused = { report, failedHook, stderr, timedOut: kind === "timed_out" };
+  return { flag: report?.flag, refusal: isDone ? null : classifyRemoteFailure(refused) };
 }
 
 /** A commit that is absent from this repository cannot be ours. */

@@ -18,14 +18,7 @@ import {
 import { absolutePath, createPathInspector, parentOf } from "./capture-plan.ts";
 import type { WorktreeContext } from "./capture.ts";
 import { cleanMessage, createCommit, isSameCommit, moveBranchAndIndex, writeCurrentTree } from "./commit-files.ts";
-import {
-  commitIdentity,
-  mergeCommits,
-  parseEpochSeconds,
-  readCommit,
-  snapshotIdentity,
-  writeCommit,
-} from "./commits.ts";
+import { commitIdentity, mergeCommits, mergeTrees, parseEpochSeconds, readCommit, writeCommit } from "./commits.ts";
 import { findAmbiguousFolders, foldChanges } from "./fold-changes.ts";
 import { respellPaths } from "./folded-names.ts";
 import { syncFileSystem } from "./objects.ts";
@@ -100,7 +93,8 @@ async function replayCommits(
     const commit = await readCommit(repository, id);
     const [parent] = commit.parents;
     const before = parent === undefined ? repository.emptyTree : (await readCommit(repository, parent)).tree;
-    const merged = await mergeChange(at, { before, ours: tree, theirs: commit.tree });
+    const trees = { base: before, ours: tree, theirs: commit.tree, message: "rebase" };
+    const merged = await mergeTrees({ git: at.git, objects: repository.objects }, trees);
     if (merged.conflicts.length > 0) {
       const subject = Buffer.from(commit.message.split("\n")[0] ?? "", "latin1").toString("utf8");
       const detail = `${id.slice(0, 12)} ${subject}\n${merged.detail}`;
@@ -111,23 +105,6 @@ async function replayCommits(
     tip = await writeCommit(repository, { ...commit, tree, parents: [tip], committer });
   }
   return { kind: "replayed", commit: tip };
-}
-
-/**
- * Wraps each of the three trees in a commit: the oldest supported git merges only commits and finds their base itself.
- */
-async function mergeChange(
-  at: BranchContext,
-  trees: { readonly before: string; readonly ours: string; readonly theirs: string },
-): ReturnType<typeof mergeCommits> {
-  const wrap = (tree: string, ...parents: readonly string[]): Promise<string> =>
-    at.worktree.repository.objects.line({
-      args: ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", "rebase"],
-      env: snapshotIdentity(0),
-    });
-  const before = await wrap(trees.before);
-  const [ours, theirs] = await Promise.all([wrap(trees.ours, before), wrap(trees.theirs, before)]);
-  return mergeCommits(at, { ours, theirs });
 }
 
 /** The parameters and the result of the last rebase of this worktree. */

@@ -17,7 +17,7 @@ import {
 import { wrapMethodErrors, usageError } from "@holdfast/platform/error";
 import type { Git } from "@holdfast/platform/git-command";
 import { absolutePath } from "./capture-plan.ts";
-import { mergeCommits, snapshotIdentity } from "./commits.ts";
+import { mergeTrees, snapshotIdentity } from "./commits.ts";
 import { findObject, syncFileSystem, treeOfCommit } from "./objects.ts";
 import { isSafePath, parsePath, pathBytes } from "./paths.ts";
 import { listSideWorktreePins, pinSideWorktree } from "./pins.ts";
@@ -205,9 +205,10 @@ async function mergeSideWorktree(
     treeOfCommit(repository, params.base),
     treeOfCommit(repository, params.theirs),
   ]);
-  const before = await wrap(repository, base);
-  const [left, right] = await Promise.all([wrap(repository, ours.tree, before), wrap(repository, theirs, before)]);
-  const merged = await mergeCommits({ git: plainly(repository.objects) }, { ours: left, theirs: right });
+  const { objects } = repository;
+  const trees = { base, ours: ours.tree, theirs, message: "side worktree" };
+  const merged = await mergeTrees({ git: plainly(objects), objects }, trees);
+  const [left, right] = merged.sides;
   if (merged.conflicts.length > 0) {
     const { tree, conflicts: files } = merged;
     const sections = [merged.detail, await conflictExcerpt(repository, { tree, files })].filter(
@@ -221,12 +222,6 @@ async function mergeSideWorktree(
   const object = { tree, head: ours.head, index: null, capture };
   const snapshot = await writeSnapshotObject(repository, object, { message: "merge\n\n", epochSeconds: 0 });
   return { kind: "merged", to: { ...ours, tree, snapshot } };
-}
-
-/** The oldest supported git merges only commits and finds their base itself. */
-function wrap(repository: Repository, tree: string, ...parents: readonly string[]): Promise<string> {
-  const args = ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", "side worktree"];
-  return repository.objects.line({ args, env: snapshotIdentity(0) });
 }
 
 /** Disables directory rename detection: new files remain at their path even if the other side moved the directory. */
