@@ -115,15 +115,15 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
       only === null ? "it holds none, or there is no worktree to put them in" : `only the ${only} was asked for`;
     log.report("files", "skipped", why);
     const { undo, checkpoint } = await log.during("values", () =>
-      commitWithoutFiles({ work: params, newest: newest.planes, resumed, started }),
+      commitWithoutFiles(params, { newest: newest.planes, resumed, started }),
     );
-    return await report({ work: params, log, target, undo, checkpoint, written: 0, removed: 0 });
+    return await report(params, log, target, { undo, checkpoint, written: 0, removed: 0 });
   }
 
   const { files } = plan;
   const undo = await log.during("files", () => {
     rejectBlocked(plan);
-    return saveBefore({ ...params, workspace, files, newest: newest.planes, started });
+    return saveBefore(params, { workspace, files, newest: newest.planes, started });
   });
   if (paths !== null) forgetResults(adapters, plan.run, newest.planes.position);
   const back = { adapters, saver, lease, workspace, undo, changes: files.changes };
@@ -150,18 +150,14 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
     ),
   );
   const { written, removed } = done;
-  return await report({ work: params, log, target, undo, checkpoint, written, removed });
+  return await report(params, log, target, { undo, checkpoint, written, removed });
 }
 
 /** The files stay as they are now, and both checkpoints hold them. */
-async function commitWithoutFiles(params: {
-  readonly work: RestoreWork;
-  readonly newest: Planes;
-  readonly resumed: Planes;
-  readonly started: JsonObject;
-}): Promise<{ readonly undo: CheckpointSummary; readonly checkpoint: CheckpointSummary }> {
-  const { work, newest, resumed, started } = params;
-  const { adapters, plan, saver, lease, workspace } = work;
+async function commitWithoutFiles(
+  { adapters, plan, saver, lease, workspace }: RestoreWork,
+  { newest, resumed, started }: { readonly newest: Planes; readonly resumed: Planes; readonly started: JsonObject },
+): Promise<Pick<RestoreReport, "undo" | "checkpoint">> {
   const { id } = plan.target;
   const unfinished = (await adapters.store.getRun(plan.run))?.unfinishedRestore ?? null;
   if (unfinished !== null && plan.only !== null) {
@@ -198,17 +194,12 @@ interface RestoreWork {
 }
 
 /** Reports the remaining steps, from what is durable now. */
-async function report(params: {
-  readonly work: RestoreWork;
-  readonly log: RestoreLog;
-  readonly target: Checkpoint;
-  readonly undo: CheckpointSummary;
-  readonly checkpoint: CheckpointSummary;
-  readonly written: number;
-  readonly removed: number;
-}): Promise<RestoreReport> {
-  const { work, log, target, undo, checkpoint, written, removed } = params;
-  const { adapters, plan } = work;
+async function report(
+  { adapters, plan }: RestoreWork,
+  log: RestoreLog,
+  target: Checkpoint,
+  made: Omit<RestoreReport, "steps">,
+): Promise<RestoreReport> {
   const limit = `only ${plan.only === null ? "these paths were" : `the ${plan.only} ${plan.only === "files" ? "were" : "was"}`} asked for`;
   if (movesPosition(plan))
     log.report("values", "done", `position and values are those of ${target.id}; what was spent stays spent`);
@@ -217,14 +208,14 @@ async function report(params: {
   if (plan.only === "conversation" || (plan.only === null && plan.paths === null))
     reportConversation(log, conversation, conversation === null ? null : await agentOf(adapters, conversation.agent));
   else log.report("conversation", "skipped", limit);
-  const saved = await log.during("verify", () => adapters.store.getCheckpoint(checkpoint));
+  const saved = await log.during("verify", () => adapters.store.getCheckpoint(made.checkpoint));
   log.report("verify", "done", `${saved.id} was read back, and the files are as it has them`);
   log.report(
     "resume",
     "done",
     movesPosition(plan) ? await describePosition(adapters, saved) : "the run stays where it is",
   );
-  return { undo, checkpoint, written, removed, steps: log.steps() };
+  return { ...made, steps: log.steps() };
 }
 
 /** Whether this restore takes the run back in its workflow. */
@@ -246,16 +237,16 @@ async function describePosition(adapters: CoreAdapters, { run, stage, iteration 
     : where;
 }
 
-async function saveBefore(params: {
-  readonly plan: RunRestorePlan;
-  readonly saver: Saver;
-  readonly lease: Lease;
-  readonly workspace: Workspace;
-  readonly files: RestorePlan;
-  readonly newest: Planes;
-  readonly started: JsonObject;
-}): Promise<CheckpointSummary> {
-  const { plan, saver, lease, workspace, files, newest, started } = params;
+async function saveBefore(
+  { plan, saver, lease }: RestoreWork,
+  params: {
+    readonly workspace: Workspace;
+    readonly files: RestorePlan;
+    readonly newest: Planes;
+    readonly started: JsonObject;
+  },
+): Promise<CheckpointSummary> {
+  const { workspace, files, newest, started } = params;
   const before = await saver.snapshot(workspace, `before restore of ${plan.target.id}`);
   if (before.files.tree !== files.fromTree) throw changedSince(workspace.root, "restore");
   return await saver.commit({
@@ -393,10 +384,7 @@ export class RestoreLog {
   }
 }
 
-interface TakeBack {
-  readonly adapters: CoreAdapters;
-  readonly saver: Saver;
-  readonly lease: Lease;
+interface TakeBack extends Pick<RestoreWork, "adapters" | "saver" | "lease"> {
   readonly workspace: Workspace;
   /** The state before the restore. */
   readonly undo: CheckpointSummary;
