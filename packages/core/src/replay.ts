@@ -66,6 +66,14 @@ export async function replayRun(params: ReplayParams): Promise<ReplayReport> {
   };
 }
 
+interface ReplayStart {
+  readonly recording: Recording;
+  readonly load: Load;
+  readonly first: RecordedCheckpoint;
+  /** `first` with its planes. */
+  readonly begin: Checkpoint;
+}
+
 class Play {
   readonly replayer: Replayer;
   readonly #adapters: Adapters;
@@ -78,17 +86,8 @@ class Play {
   /** The worktree's files, read once after each change that the replay made; null: not read since. */
   #now: FilesPlane | null = null;
 
-  static async begin(
-    params: ReplayParams,
-    at: {
-      readonly recording: Recording;
-      readonly load: Load;
-      readonly first: RecordedCheckpoint;
-      readonly begin: Checkpoint;
-    },
-  ): Promise<Play> {
-    const jumps = await findJumps(at.recording, at.load);
-    const play = new Play(params, { ...at, jumps });
+  static async begin(params: ReplayParams, at: ReplayStart): Promise<Play> {
+    const play = new Play(params, at, await findJumps(at.recording, at.load));
     const { run } = params;
     const { [WORKTREE]: _ofOriginal, ...labels } = run.labels;
     await play.store.createRun({ id: run.id, workflow: run.workflow, work: run.work, labels });
@@ -105,22 +104,14 @@ class Play {
     return play;
   }
 
-  private constructor(
-    params: ReplayParams,
-    at: {
-      readonly recording: Recording;
-      readonly load: Load;
-      readonly jumps: ReadonlySet<number>;
-      readonly begin: Checkpoint;
-    },
-  ) {
+  private constructor(params: ReplayParams, at: ReplayStart, jumps: ReadonlySet<number>) {
     this.#params = params;
     this.#recording = at.recording;
     this.#load = at.load;
     this.replayer = new Replayer({
       recording: at.recording,
       load: at.load,
-      jumps: at.jumps,
+      jumps,
       to: params.to,
       mask: params.mask,
       place: (files) => this.#place(files),
@@ -365,10 +356,7 @@ export interface ReplayReport {
  * Checkpoints at which the run continues with other options, or in a stage attempt without a transition to it. The user restored an older
  * checkpoint, for example, or reopened the run. A workflow cannot get there by itself.
  */
-async function findJumps(
-  recording: Recording,
-  load: (sequence: number) => Promise<Pick<Checkpoint, "planes">>,
-): Promise<ReadonlySet<number>> {
+async function findJumps(recording: Recording, load: Load): Promise<ReadonlySet<number>> {
   const jumps = new Set<number>();
   const entered = [...recording.entered];
   let stageAttempt = 0;
