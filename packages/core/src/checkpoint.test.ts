@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseContext, parseGraph, parsePlanes, parsePosition } from "./checkpoint.ts";
+import { parsePlanes, parsePosition } from "./checkpoint.ts";
 import { type Planes, emptyPlanes } from "./checkpoint.ts";
 import type { Json, JsonObject } from "./json.ts";
 
@@ -78,8 +78,6 @@ test("empty and full planes are accepted and returned as the same value", () => 
   expect(parsePlanes(empty)).toBe(empty);
   expect(parsePlanes(full)).toBe(full);
   expect(parsePosition(full.position)).toBe(full.position);
-  expect(parseContext(full.context)).toBe(full.context);
-  expect(parseGraph(full.position.graph)).toBe(full.position.graph);
 });
 
 test("changes of one caller's empty planes do not affect the next caller", () => {

@@ -2,7 +2,6 @@
 // that a run, a format or a run file brings.
 import { newBudget } from "./budget.ts";
 import { graphShape } from "./graph-state.ts";
-import type { Graph } from "./graph.ts";
 import {
   type Digest,
   type JsonObject,
@@ -361,14 +360,6 @@ export function parsePlanes(value: unknown, what = "Checkpoint"): Planes {
 
 export function parsePosition(value: unknown, what = "Position"): Position {
   return parseShape({ shape: positionShape, value, what });
-}
-
-export function parseContext(value: unknown, what = "Context"): Context {
-  return parseShape({ shape: context, value, what });
-}
-
-export function parseGraph(value: unknown, what = "Graph"): Graph {
-  return parseShape({ shape: graphShape, value, what });
 }
 
 const context: Shape<Context> = object<Context>({ values: jsonObject, tokens: dictionary(count) });

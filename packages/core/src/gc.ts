@@ -292,8 +292,7 @@ const DAMAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["STORE_CORRUPT", "STO
 async function isOver(adapters: CoreAdapters, { id, state }: RunSummary): Promise<boolean> {
   if (!isEnded(state)) return false;
   if (adapters.clock.now() - Date.parse(state.at) < DAY) return false;
-  const lease = await adapters.store.getLease(id);
-  return lease === undefined || adapters.liveness(lease.owner) === "dead";
+  return !(await isHeld(adapters, id));
 }
 
 async function unnamed(

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { sampleGraph as graph, sampleNode as node, sampleNode } from "@holdfast/test-support/core/graph-sample";
-import { parseGraph } from "./checkpoint.ts";
 import {
   type GraphEvent,
   addNode,
   graphMoveText,
+  graphShape,
   progressOf,
   readyNodes,
   replayFailed,
@@ -13,7 +13,7 @@ import {
   stepGraph,
 } from "./graph-state.ts";
 import { type Graph, type GraphEdge, type NodeStatus, type Priority, batchesOf, predecessorsOf } from "./graph.ts";
-import type { Json } from "./json.ts";
+import { type Json, parseShape } from "./json.ts";
 
 describe("graph state", () => {
   const at = "2026-01-01T00:00:00Z";
@@ -26,6 +26,8 @@ describe("graph state", () => {
   const after = (from: Graph, ...events: readonly GraphEvent[]): Graph => events.reduce(stepGraph, from);
   const statuses = (of: Graph): Record<string, NodeStatus> =>
     Object.fromEntries(of.nodes.map((one) => [one.id, stateOf(of, one.id).status]));
+  const throughJson = (of: Graph): Graph =>
+    parseShape({ shape: graphShape, value: JSON.parse(JSON.stringify(of)), what: "Graph" });
   const recoverRunning = (of: Graph): Graph =>
     of.nodes
       .filter((one) => stateOf(of, one.id).status === "running")
@@ -151,7 +153,7 @@ describe("graph state", () => {
 
     test("batches and the next node are derived, so no stored number can disagree (crunch: batch_3_task_1)", () => {
       const half = after(chain, start("a"), complete("a"), start("b"), start("free"), fail("free"));
-      const restored = recoverRunning(parseGraph(JSON.parse(JSON.stringify(half))));
+      const restored = recoverRunning(throughJson(half));
       expect(batchesOf(restored)).toEqual(batchesOf(chain));
       expect(ready(restored)).toEqual(["b"]);
     });
@@ -270,7 +272,7 @@ describe("graph state", () => {
               if (is === "pending") expect(waitsFor).not.toContain("failed");
               if (is === "pending") expect(waitsFor).not.toContain("skipped");
             }
-            expect(statuses(parseGraph(JSON.parse(JSON.stringify(next))))).toEqual(statuses(next));
+            expect(statuses(throughJson(next))).toEqual(statuses(next));
             current = next;
           }
         }),

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { withoutProtoKey } from "@holdfast/test-support/core/json-sample";
-import { parseContext } from "@holdfast/core/checkpoint";
+import { emptyPlanes, parsePlanes } from "@holdfast/core/checkpoint";
 import type { Json, JsonObject } from "@holdfast/core/json";
 import {
   type ContextTree,
@@ -349,7 +349,8 @@ describe("context tree", () => {
           for (const id of openIds(tree)) {
             const snapshot = snapshotContext(tree, id);
             const text = JSON.stringify(snapshot);
-            const restored = restoreContext(parseContext(JSON.parse(text)), "again");
+            const { context } = parsePlanes({ ...emptyPlanes(), context: JSON.parse(text) });
+            const restored = restoreContext(context, "again");
             expect(snapshotContext(restored)).toEqual(snapshot);
             later.reduce(act, tree);
             later.reduce(act, restored);
