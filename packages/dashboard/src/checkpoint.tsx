@@ -25,7 +25,7 @@ import {
 } from "./parts.tsx";
 import { Actions, askPlan } from "./plan-sheet.tsx";
 import { type At, PLANES, type Plane, addressOf, checkpointRoute, runRoute } from "./router.ts";
-import { bytes, moment, plural, stageWord } from "./words.ts";
+import { bytes, moment, plural, scoreWord, stageWord } from "./words.ts";
 
 export default function CheckpointPageView({ here }: { readonly here: At<"checkpoint"> }): JSX.Element {
   const { run, sequence } = here;
@@ -60,10 +60,10 @@ export default function CheckpointPageView({ here }: { readonly here: At<"checkp
       PLANES.map((plane, index) => [String(index + 1), () => go({ ...here, plane, file: null }, "replace")]),
     ),
   });
-  const neighbour = (to: number | undefined, children: JSX.Element): JSX.Element | null =>
+  const neighbour = (to: number | undefined, icon: "back" | "next"): JSX.Element | null =>
     to === undefined ? null : (
       <A to={{ ...checkpointRoute(run, to), plane: here.plane }} aria-label={`Checkpoint ${to}`} class="button">
-        {children}
+        {icon === "back" ? <Icon name="back" /> : null} @{to} {icon === "next" ? <Icon name="next" /> : null}
       </A>
     );
   return (
@@ -76,18 +76,8 @@ export default function CheckpointPageView({ here }: { readonly here: At<"checkp
             <Heading class="num">
               <Text>{`${id}@${sequence}`}</Text>
             </Heading>
-            {neighbour(
-              before,
-              <>
-                <Icon name="back" /> @{before}
-              </>,
-            )}
-            {neighbour(
-              after,
-              <>
-                @{after} <Icon name="next" />
-              </>,
-            )}
+            {neighbour(before, "back")}
+            {neighbour(after, "next")}
           </div>
         }
         actions={<Actions actions={actions} />}
@@ -168,7 +158,7 @@ function Facts({ run, page }: { readonly run: string; readonly page: CheckpointP
     ["Saved", `${moment(createdAt, Date.now())}, ${page.saved}`],
     ["Stage", stageWord(stage, iteration)],
     ...(name === null ? [] : [["Name", name] as const]),
-    ...(score === null ? [] : [["Score so far", String(score)] as const]),
+    ...(score === null ? [] : [["Score so far", scoreWord(score)] as const]),
     ["Entry", String(entry)],
     ["Added", bytes(size.added)],
     ["Digest", digest.replace(/^sha256:/, "").slice(0, 12)],

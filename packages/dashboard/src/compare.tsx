@@ -88,17 +88,13 @@ function Chosen({ runs }: { readonly runs: readonly string[] }): JSX.Element {
 /** A line of the table: its title, the dimension of `best`, and the fact of each run. */
 interface Fact {
   readonly title: string;
-  readonly dimension: string | null;
+  readonly dimension?: string;
   readonly of: (side: ComparedRun, row: RunRow | undefined) => JSX.Element | string;
 }
 
 const FACTS: readonly Fact[] = [
-  { title: "Status", dimension: null, of: (_, row) => (row === undefined ? "–" : <StatusChip row={row} brief />) },
-  {
-    title: "Stage",
-    dimension: null,
-    of: ({ stage, iteration }) => (stage === null ? "–" : stageWord(stage, iteration)),
-  },
+  { title: "Status", of: (_, row) => (row === undefined ? "–" : <StatusChip row={row} brief />) },
+  { title: "Stage", of: ({ stage, iteration }) => (stage === null ? "–" : stageWord(stage, iteration)) },
   {
     title: "Checks",
     dimension: "checks",
@@ -121,12 +117,8 @@ const FACTS: readonly Fact[] = [
     of: ({ score, scoreTrail }) =>
       score === null ? "–" : <Scores scores={scoreTrail.length === 0 ? [score] : scoreTrail} />,
   },
-  {
-    title: "Pull request",
-    dimension: null,
-    of: (_, row) => (row?.pullRequest == null ? "–" : <Outside link={row.pullRequest} />),
-  },
-  { title: "Code", dimension: null, of: (side) => <Size side={side} /> },
+  { title: "Pull request", of: (_, row) => (row?.pullRequest == null ? "–" : <Outside link={row.pullRequest} />) },
+  { title: "Code", of: (side) => <Size side={side} /> },
   {
     title: "Cost",
     dimension: "cost",
@@ -138,12 +130,8 @@ const FACTS: readonly Fact[] = [
     of: ({ spent }) => (spent.tokens === null ? "unknown" : short(spent.tokens)),
   },
   { title: "Time at work", dimension: "time", of: ({ time }) => duration(time.work) },
-  {
-    title: "Agent calls",
-    dimension: null,
-    of: ({ calls, failures }) => `${calls}${failures > 0 ? `, ${failures} failed` : ""}`,
-  },
-  { title: "Effects", dimension: null, of: ({ effects }) => (effects.length === 0 ? "none" : String(effects.length)) },
+  { title: "Agent calls", of: ({ calls, failures }) => `${calls}${failures > 0 ? `, ${failures} failed` : ""}` },
+  { title: "Effects", of: ({ effects }) => (effects.length === 0 ? "none" : String(effects.length)) },
 ];
 
 function Size({ side: { code, base } }: { readonly side: ComparedRun }): JSX.Element {
@@ -161,7 +149,7 @@ function Size({ side: { code, base } }: { readonly side: ComparedRun }): JSX.Ele
 
 function Comparison({ page, runs }: { readonly page: ComparePage; readonly runs: readonly string[] }): JSX.Element {
   const { comparison, rows } = page;
-  const isBest = (dimension: string | null, id: string): boolean =>
+  const isBest = (dimension: string | undefined, id: string): boolean =>
     comparison.best.some((best) => best.dimension === dimension && best.ids.includes(id));
   const keyOf = (index: number): string => runs[index]?.split("@")[0] ?? "";
   const rowAt = (index: number): RunRow | undefined => rows.find(({ key }) => key === keyOf(index));

@@ -5,7 +5,18 @@ import type { Budget, Link, Problem, RunRow, RunsPage } from "./api.ts";
 import type { Query } from "./live.ts";
 import { NO_FILTER, type Route, hrefOf, parseRoute } from "./router.ts";
 import { announcement, createStore, useNow } from "./store.ts";
-import { type Tone, age, gaugesOf, moment, partsOf, resultsWord, reveal, toneOf, webAddress } from "./words.ts";
+import {
+  type Tone,
+  age,
+  gaugesOf,
+  moment,
+  partsOf,
+  resultsWord,
+  reveal,
+  scoreWord,
+  toneOf,
+  webAddress,
+} from "./words.ts";
 
 /** Paths on a grid of 16 by 16, drawn with strokes. `fill:` draws a filled shape. */
 const ICONS = {
@@ -259,8 +270,7 @@ export function Chip(props: {
   );
 }
 
-/** The time since a moment. The full time is its tooltip. */
-/** `ago`: as a part of a sentence. */
+/** The time since a moment. The full time is its tooltip. `ago`: as a part of a sentence. */
 export function Age(props: { readonly at: string; readonly every?: number; readonly ago?: true }): JSX.Element {
   const { at, every = 10_000, ago } = props;
   const now = useNow(every);
@@ -402,12 +412,12 @@ export function Scores({ scores }: { readonly scores: readonly number[] }): JSX.
   const best = Math.max(...scores);
   if (shown.length === 0) return null;
   return (
-    <span class="num" title={`scores: ${scores.join(", ")}`}>
+    <span class="num" title={`scores: ${scores.map(scoreWord).join(", ")}`}>
       <span class="sr-only">scores </span>
       {scores.length > shown.length ? <span class="meta">… </span> : null}
       {shown.map((score, index) => (
         <span key={index} class={score === best ? "score-best" : "score"}>
-          {score}{" "}
+          {scoreWord(score)}{" "}
         </span>
       ))}
     </span>

@@ -45,7 +45,7 @@ function questionOf(action: Action): Question | null {
         label: "Id of the new run (empty: Holdfast chooses one)",
         initial: "",
         required: false,
-        complete: (as) => ({ ...action, as }),
+        complete: (as) => ({ ...action, as: as || null }),
       };
     case "raise": {
       const scale = action.limit === "microUsd" ? 1e6 : action.limit === "milliseconds" ? 60_000 : 1;
@@ -81,7 +81,7 @@ export function PlanSheet(): JSX.Element | null {
   if (question === null || complete !== null)
     return (
       <ShowPlan
-        action={withoutEmptyName(complete ?? action)}
+        action={complete ?? action}
         onBack={question === null ? null : () => setComplete(null)}
         onClose={close}
       />
@@ -95,10 +95,6 @@ export function PlanSheet(): JSX.Element | null {
       onClose={close}
     />
   );
-}
-
-function withoutEmptyName(action: Action): Action {
-  return action.kind === "fork" && action.as === "" ? { ...action, as: null } : action;
 }
 
 function AskFirst(props: {

@@ -1,12 +1,12 @@
 // A run's whole story on one page. It has no links into the page and needs no scripts, so it is also what `holdfast format export --to html` writes.
 import type { JSX } from "preact";
-import type { Report, Timeline } from "./api.ts";
+import type { Report, Span, Timeline } from "./api.ts";
 import { Lines, Patch } from "./diff-view.tsx";
 import { Box, Fact, Gauges, Heading, Outside, RowFacts, StatusChip, Table, Text } from "./parts.tsx";
 import { whereOf } from "./rows.ts";
 import { GraphView, TeamView } from "./team.tsx";
 import { costByStage, lengthOf, storyOf, workEnd } from "./timeline.ts";
-import { bytes, clock, duration, money, plural, short, stageWord } from "./words.ts";
+import { amount, bytes, clock, duration, money, plural, scoreWord, short, stageWord } from "./words.ts";
 
 /** Years and days are part of a document that is read later. */
 function when(at: string): string {
@@ -64,15 +64,7 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
                 {kind === "checkpoint" ? <b class="num">@{sequence} </b> : null}
                 {kind === "crash" ? <b>✗ </b> : null}
                 <Text>{text}</Text>
-                {span === null ? null : (
-                  <span class="meta num">
-                    {" "}
-                    {duration(lengthOf(span, end))}
-                    {span.spent?.microUsd == null || span.spent.microUsd === 0
-                      ? ""
-                      : ` · ${money(span.spent.microUsd)}`}
-                  </span>
-                )}
+                <SpanFacts span={span} gaps={timeline.gaps} end={end} />
               </span>
             </li>
           ))}
@@ -116,7 +108,7 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
             <Text>{`@${sequence} ${tags.join(" ")}`}</Text>,
             clock(createdAt, true),
             stageWord(stage, iteration),
-            score,
+            score === null ? "" : scoreWord(score),
             bytes(size.added),
             <code>{digest.replace(/^sha256:/, "").slice(0, 12)}</code>,
           ])}
@@ -144,13 +136,26 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
   );
 }
 
+/** How long a span worked, and what it cost. */
+export function SpanFacts(props: {
+  readonly span: Span | null;
+  readonly gaps: Timeline["gaps"];
+  readonly end: number;
+}): JSX.Element | null {
+  const { span, gaps, end } = props;
+  if (span === null) return null;
+  const spent = span.spent === null ? "" : amount(span.spent);
+  const facts = [duration(lengthOf(span, gaps, end)), spent].filter((fact) => fact !== "" && fact !== "$0");
+  return <span class="meta num"> {facts.join(" · ")}</span>;
+}
+
 /** What each stage cost. */
 export function CostTable(props: { readonly timeline: Timeline; readonly end: number }): JSX.Element {
   return (
     <Table
       head={["Stage", "Times", "Cost", "Tokens", "Time"]}
       right={1}
-      rows={costByStage(props.timeline.spans, props.end).map(({ name, times, microUsd, tokens, milliseconds }) => [
+      rows={costByStage(props.timeline, props.end).map(({ name, times, microUsd, tokens, milliseconds }) => [
         <Text>{name}</Text>,
         times,
         microUsd === null ? "–" : money(microUsd),

@@ -145,7 +145,11 @@ test("what changed today is counted, and where nothing is asked nothing is answe
   expect(todayWord(page, at)).toBe("today 2 runs");
   // What a fork has from its parent was spent once.
   const rows = [row("shop/a", { ownMicroUsd: 500_000 }), row("shop/fork", { ownMicroUsd: 100_000 })];
-  expect(todayWord({ rows }, at)).toBe("today 2 runs · $0.60");
+  expect(todayWord({ rows, next: null }, at)).toBe("today 2 runs · $0.60");
+  // Rows that are not fetched yet may be of today, too, unless an older day has begun.
+  expect(todayWord({ rows, next: "more" }, at)).toBe("today at least 2 runs · $0.60");
+  const before = row("shop/old", { updatedAt: "2026-11-15T07:00:00.000Z" });
+  expect(todayWord({ rows: [...rows, before], next: "more" }, at)).toBe("today 2 runs · $0.60");
   expect(todayWord(page, at + 3 * 86_400_000)).toBe("");
   expect(actWord(row("shop/a"))).toBe("See why");
 });

@@ -81,12 +81,15 @@ export function stuckWord({ group, checks }: RunRow): string | null {
   return stuck === undefined ? null : `${stuck.name} fails ${stuck.failures} times in a row`;
 }
 
-/** The runs that changed today, and what they cost until now. */
-export function todayWord({ rows }: Pick<RunsPage, "rows">, now: number): string {
+/** The runs that changed today, and what they cost until now: at least, while older rows are not fetched. */
+export function todayWord({ rows, next }: Pick<RunsPage, "rows" | "next">, now: number): string {
   const day = new Date(now).toDateString();
   const today = rows.filter(({ updatedAt }) => new Date(updatedAt).toDateString() === day);
   const cost = today.reduce((sum, { ownMicroUsd }) => sum + ownMicroUsd, 0);
-  return today.length === 0 ? "" : `today ${plural(today.length, "run")}${cost === 0 ? "" : ` · ${money(cost)}`}`;
+  const least = next !== null && rows.at(-1) === today.at(-1) ? "at least " : "";
+  return today.length === 0
+    ? ""
+    : `today ${least}${plural(today.length, "run")}${cost === 0 ? "" : ` · ${money(cost)}`}`;
 }
 
 export function isFiltered(filter: Filter): boolean {

@@ -21,7 +21,7 @@ import { messagesOf } from "./output.ts";
 import { Box, Empty, Loaded, PageCommand, Table, Text, Trail, go } from "./parts.tsx";
 import { CostTable } from "./report-body.tsx";
 import { type At, type Point, addressOf, runRoute } from "./router.ts";
-import { clock, failuresOf, money, moment, plural } from "./words.ts";
+import { clock, failuresOf, money, moment, plural, scoreWord } from "./words.ts";
 
 export function NowTab({ page }: { readonly page: RunPage }): JSX.Element {
   const { row, notes, issueText } = page;
@@ -185,7 +185,7 @@ export function JournalTab({ here }: { readonly here: At<"run"> }): JSX.Element 
         return (
           <>
             {here.entry === null || all.has(here.entry) ? null : (
-              <EntryAlone key={here.entry} path={path} entry={here.entry} />
+              <EntryAlone key={here.entry} path={path} entry={here.entry} onToggle={toggle} />
             )}
             <div role="list" aria-label="Entries, newest first">
               <Chunks items={entries} rowHeight={28}>
@@ -220,23 +220,16 @@ export function JournalTab({ here }: { readonly here: At<"run"> }): JSX.Element 
 }
 
 /** The entry of the address, which is older than those of the list. */
-function EntryAlone({ path, entry }: { readonly path: string; readonly entry: number }): JSX.Element {
-  const query = useQuery<Entry>(`${path}/${entry}`);
+function EntryAlone(props: {
+  readonly path: string;
+  readonly entry: number;
+  readonly onToggle: (entry: number) => void;
+}): JSX.Element {
+  const query = useQuery<Entry>(`${props.path}/${props.entry}`);
   return (
-    <section class="card" aria-label={`Entry ${entry}`}>
-      <Loaded query={query} rows={2}>
-        {({ kind, at, text, body }) => (
-          <>
-            <h2>
-              Entry {entry} <Text as="code">{kind}</Text>
-            </h2>
-            <p class="meta num">{moment(at, Date.now())}</p>
-            <Text as="p">{text}</Text>
-            <JsonText value={body} />
-          </>
-        )}
-      </Loaded>
-    </section>
+    <Loaded query={query} rows={2}>
+      {(entry) => <EntryRow {...props} entry={entry} open />}
+    </Loaded>
   );
 }
 
@@ -298,7 +291,9 @@ export function ChecksTab({ row }: { readonly row: RunRow }): JSX.Element {
           </>,
           trail.at(-1) === true ? "passes" : "fails",
         ]),
-        ...(scores.length === 0 ? [] : [["score", scores.join(" · "), `best ${Math.max(...scores)}`]]),
+        ...(scores.length === 0
+          ? []
+          : [["score", scores.map(scoreWord).join(" · "), `best ${scoreWord(Math.max(...scores))}`]]),
       ]}
     />
   );

@@ -6,6 +6,7 @@ import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import type { Mark, Span, Timeline } from "./api.ts";
 import { useKeys } from "./keys.tsx";
 import { A, Icon, type IconName, Text, stepOf } from "./parts.tsx";
+import { SpanFacts } from "./report-body.tsx";
 import { checkpointRoute } from "./router.ts";
 import { useNow } from "./store.ts";
 import {
@@ -25,7 +26,7 @@ import {
   zoom,
   zoomAxis,
 } from "./timeline.ts";
-import { type Tone, amount, clock, duration, money, plural, short, stageWord } from "./words.ts";
+import { type Tone, clock, duration, money, plural, scoreWord, short, stageWord } from "./words.ts";
 
 /** A span that is not over has the colour of its timeline: the status of the run. */
 const TONES = { done: "done", failed: "failed", interrupted: "crashed", open: "open" } as const;
@@ -156,6 +157,7 @@ export function TimelineView(props: Props): JSX.Element {
                   <LaneBars
                     lane={lane}
                     axis={axis}
+                    gaps={timeline.gaps}
                     end={end}
                     open={open.has(lane.id)}
                     onToggle={() => toggle(lane.id)}
@@ -178,7 +180,7 @@ export function TimelineView(props: Props): JSX.Element {
                     ) : (
                       <Text>{item.text}</Text>
                     )}
-                    <SpanFacts span={item.span} end={end} />
+                    <SpanFacts span={item.span} gaps={timeline.gaps} end={end} />
                   </span>
                 </span>
               </li>
@@ -228,7 +230,7 @@ function curves({ curves: { scores, spent } }: Timeline): readonly CurveProps[] 
   const of = (key: "microUsd" | "tokens"): CurveProps["points"] =>
     spent.flatMap((one) => (one[key] === null ? [] : [{ at: one.at, value: one[key] }]));
   return [
-    { title: "score", points: scores.map(({ at, score }) => ({ at, value: score })), word: String },
+    { title: "score", points: scores.map(({ at, score }) => ({ at, value: score })), word: scoreWord },
     { title: "cost", points: of("microUsd"), word: money },
     { title: "tokens", points: of("tokens"), word: short },
   ];
@@ -245,13 +247,6 @@ function gapLines(text: string): readonly string[] {
   return lines.slice(0, 5);
 }
 
-function SpanFacts({ span, end }: { readonly span: Span | null; readonly end: number }): JSX.Element | null {
-  if (span === null) return null;
-  const spent = span.spent === null ? "" : amount(span.spent);
-  const facts = [duration(lengthOf(span, end)), spent].filter((fact) => fact !== "" && fact !== "$0");
-  return <span class="meta num"> {facts.join(" · ")}</span>;
-}
-
 /** Fills that differ without colour. */
 function Patterns(): JSX.Element {
   return (
@@ -266,12 +261,13 @@ function Patterns(): JSX.Element {
 function LaneBars(props: {
   readonly lane: Lane;
   readonly axis: Axis;
+  readonly gaps: Timeline["gaps"];
   readonly end: number;
   readonly open: boolean;
   readonly onToggle: () => void;
   readonly crashes: readonly Mark[];
 }): JSX.Element {
-  const { lane, axis, end, open } = props;
+  const { lane, axis, gaps, end, open } = props;
   const first = lane.spans[0];
   const last = lane.spans.at(-1);
   const from = Date.parse(first?.startedAt ?? "");
@@ -292,10 +288,10 @@ function LaneBars(props: {
         <span>
           <Text>{lane.title}</Text>
         </span>
-        {last?.score == null ? null : <span class="num">{last.score}</span>}
+        {last?.score == null ? null : <span class="num">{scoreWord(last.score)}</span>}
       </button>
       <svg class="plot" aria-hidden="true">
-        <Bars spans={lane.spans} axis={axis} end={end} top={4} height={14} />
+        <Bars spans={lane.spans} axis={axis} gaps={gaps} end={end} top={4} height={14} />
         {crashes.map(({ entry, at, text }) => (
           <svg key={entry} x={`${axis.x(at)}%`} y="4" class="crash tone-crashed" overflow="visible">
             <title>{text}</title>
@@ -311,7 +307,7 @@ function LaneBars(props: {
                 <Text>{parts.length === 1 ? name : `${name} ×${parts.length}`}</Text>
               </span>
               <svg class="plot">
-                <Bars spans={parts} axis={axis} end={end} top={6} height={8} />
+                <Bars spans={parts} axis={axis} gaps={gaps} end={end} top={6} height={8} />
               </svg>
             </div>
           ))
@@ -323,6 +319,7 @@ function LaneBars(props: {
 function Bars(props: {
   readonly spans: readonly Span[];
   readonly axis: Axis;
+  readonly gaps: Timeline["gaps"];
   readonly end: number;
   readonly top: number;
   readonly height: number;
@@ -335,7 +332,7 @@ function Bars(props: {
         const box = { x: `${x0}%`, y: top, width: `${Math.max(0.15, x1 - x0)}%`, height };
         return (
           <g key={id} class={`bar-${result} tone-${TONES[result]}`} data-result={result}>
-            <title>{count > 1 ? `${name} ×${count}` : `${text} (${duration(lengthOf(span, end))})`}</title>
+            <title>{count > 1 ? `${name} ×${count}` : `${text} (${duration(lengthOf(span, props.gaps, end))})`}</title>
             <rect class="span" {...box} rx="2" />
             {result === "interrupted" ? <rect {...box} fill="url(#hatch)" /> : null}
             {result === "failed" ? (

@@ -9,6 +9,7 @@ import {
   curvePoints,
   lanesOf,
   leftByRestores,
+  lengthOf,
   stagger,
   storyOf,
   zoom,
@@ -138,6 +139,21 @@ test("the story has every stage, mark and gap in the order of time", () => {
     gaps: [{ from: at(11), to: at(29), reason: "waiting for quota" }],
   });
   expect(story.map(({ text }) => text)).toEqual(["a done", "crash", "checkpoint", "18 s waiting for quota", "b done"]);
+  // The time after a crash begins with the crash.
+  const crashed = storyOf({ spans: [], marks: [mark("crash", 5)], gaps: [{ from: at(5), to: at(9), reason: "idle" }] });
+  expect(crashed.map(({ text }) => text)).toEqual(["crash", "4.0 s idle"]);
+});
+
+test("a stage that waited took only the time in which a process worked", () => {
+  const gaps = [
+    { from: at(-5), to: at(2), reason: "idle" },
+    { from: at(4), to: at(7), reason: "waiting for quota" },
+    { from: at(6), to: at(8), reason: "idle" },
+  ];
+  expect(lengthOf(span("a"), gaps, time(10))).toBe(4000);
+  expect(lengthOf(span("open", { endedAt: null }), gaps, time(20))).toBe(14_000);
+  expect(lengthOf(span("wait", { kind: "wait" }), gaps, time(10))).toBe(10_000);
+  expect(costByStage({ spans: [span("a")], gaps }, time(10))).toMatchObject([{ name: "impl", milliseconds: 4000 }]);
 });
 
 test("a curve goes up in steps to the end of the axis", () => {
@@ -167,9 +183,8 @@ test("work between two gaps has the time of its start", () => {
 
 test("costs are summed by stage, and an unknown price stays unknown", () => {
   const spent = { microUsd: 10, tokens: null, milliseconds: null };
-  expect(
-    costByStage([span("a", { spent }), span("b", { spent, name: "review" }), span("c", { spent })], time(10)),
-  ).toEqual([
+  const spans = [span("a", { spent }), span("b", { spent, name: "review" }), span("c", { spent })];
+  expect(costByStage({ spans, gaps: [] }, time(10))).toEqual([
     { name: "impl", times: 2, microUsd: 20, tokens: null, milliseconds: 20_000 },
     { name: "review", times: 1, microUsd: 10, tokens: null, milliseconds: 10_000 },
   ]);

@@ -156,9 +156,11 @@ function ticksOf(segments: readonly Segment[], shown: number): Axis["ticks"] {
   return ticks;
 }
 
-/** How long a span took, or takes until now. */
-export function lengthOf({ startedAt, endedAt }: Span, end: number): number {
-  return Math.max(0, (endedAt === null ? end : Date.parse(endedAt)) - Date.parse(startedAt));
+/** How long a span took, or takes until now. Of work, the time in which no process worked does not count. */
+export function lengthOf({ kind, startedAt, endedAt }: Span, gaps: Timeline["gaps"], end: number): number {
+  const [from, to] = [Date.parse(startedAt), endedAt === null ? end : Date.parse(endedAt)];
+  const idle = kind === "wait" ? [] : mergeGaps(gaps, from, to);
+  return Math.max(0, to - from - idle.reduce((sum, gap) => sum + gap.to - gap.from, 0));
 }
 
 /** When the last work of a run ended. A tag or an answer that came later does not stretch the axis. */
@@ -288,7 +290,8 @@ export function storyOf({ spans, marks, gaps }: Pick<Timeline, "spans" | "marks"
     sequence: mark.sequence,
     span: null,
   }));
-  return [...stages, ...waits, ...points].toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  // At one moment, what happened comes before the wait that it began.
+  return [...stages, ...points, ...waits].toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at));
 }
 
 /** The points of a step curve in a box of 1000 by 100, with the highest value at the top. */
@@ -332,7 +335,7 @@ export interface StageCost {
 }
 
 /** What each stage cost over all its executions, the most expensive first. */
-export function costByStage(spans: readonly Span[], end: number): readonly StageCost[] {
+export function costByStage({ spans, gaps }: Pick<Timeline, "spans" | "gaps">, end: number): readonly StageCost[] {
   const top = spans.filter(({ parent, kind }) => parent === null && kind !== "wait");
   const sum = (values: readonly (number | null)[]): number | null => {
     const known = values.filter((value) => value !== null);
@@ -344,7 +347,7 @@ export function costByStage(spans: readonly Span[], end: number): readonly Stage
       times: group.length,
       microUsd: sum(group.map(({ spent }) => spent?.microUsd ?? null)),
       tokens: sum(group.map(({ spent }) => spent?.tokens ?? null)),
-      milliseconds: group.reduce((total, span) => total + lengthOf(span, end), 0),
+      milliseconds: group.reduce((total, span) => total + lengthOf(span, gaps, end), 0),
     }))
     .toSorted((a, b) => (b.microUsd ?? 0) - (a.microUsd ?? 0) || b.milliseconds - a.milliseconds);
 }

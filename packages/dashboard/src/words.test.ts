@@ -13,6 +13,7 @@ import {
   quoteWord,
   resultsWord,
   reveal,
+  scoreWord,
   short,
   untilWord,
   webAddress,
@@ -39,6 +40,14 @@ test.each([
   [400_000_000, "5 d"],
 ])("%i ms: %s", (ms, words) => {
   expect(duration(ms)).toBe(words);
+});
+
+test.each([
+  [94, "94"],
+  [22.727, "22.7"],
+  [0, "0"],
+])("the score %d is %s, as in the terminal", (score, words) => {
+  expect(scoreWord(score)).toBe(words);
 });
 
 test("an age has one unit and never runs backwards", () => {

@@ -92,6 +92,11 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
+/** As in the terminal: at most one decimal. */
+export function scoreWord(score: number): string {
+  return String(Math.round(score * 10) / 10);
+}
+
 /** How often a check has failed since it last passed. */
 export function failuresOf(trail: readonly boolean[]): number {
   return trail.length - 1 - trail.lastIndexOf(true);
