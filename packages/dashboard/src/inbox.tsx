@@ -16,8 +16,9 @@ import {
   Repository,
   StatusChip,
   Text,
+  UnreadRepositories,
+  go,
 } from "./parts.tsx";
-import { UnreadRepositories, go } from "./parts.tsx";
 import { askPlan } from "./plan-sheet.tsx";
 import { NO_FILTER, runRoute } from "./router.ts";
 import { openItems, parseLater, whereOf } from "./rows.ts";
@@ -78,7 +79,10 @@ export function InboxPage({ run, inbox }: { readonly run: string | null; readonl
                     </span>
                   </span>
                   <Text class="strong">{one.row.title}</Text>
-                  <Text class="meta mono">{one.row.run.id}</Text>
+                  <span class="meta flex row-sub">
+                    <Repository name={one.row.repository} />
+                    <Text class="mono">{one.row.run.id}</Text>
+                  </span>
                   <Text class="meta row-reason">{localTimes(one.title, Date.now())}</Text>
                 </A>
               </li>
@@ -142,7 +146,11 @@ export function Question(props: {
       <h2 id="question-title" class={item.title.length > 100 ? "" : "question-title"}>
         <Text>{localTimes(item.title, Date.now())}</Text>
       </h2>
-      <Text as="p">{[item.title, ...item.evidence.map(textOf)].includes(row.reason ?? "") ? null : row.reason}</Text>
+      <Text as="p">
+        {[item.title, ...item.evidence.map(({ lines }) => lines.join("\n"))].includes(row.reason ?? "")
+          ? null
+          : row.reason}
+      </Text>
       {item.evidence.map((evidence, index) => (
         <EvidenceView key={index} evidence={evidence} />
       ))}
@@ -230,10 +238,6 @@ function complete(action: Action, note: string, resume: boolean): Action {
 function putOff({ row }: InboxItem): void {
   later.set(JSON.stringify({ ...parseLater(later.get()), [row.key]: row.run.entries }));
   go({ page: "inbox", run: null }, "replace");
-}
-
-function textOf({ lines }: Evidence): string {
-  return lines.join("\n");
 }
 
 function EvidenceView({ evidence }: { readonly evidence: Evidence }): JSX.Element {

@@ -125,15 +125,6 @@ function RunView({ here, page }: { readonly here: At<"run">; readonly page: RunP
         <NowLine row={row} />
       </p>
       <Facts page={page} />
-      {undo === null ? null : (
-        <div class="undo-strip">
-          <Icon name="restore" />
-          <Text as="span">{undo.text}</Text>
-          <button type="button" onClick={() => askPlan(undo.action)} aria-keyshortcuts="u">
-            <Icon name="undo" /> Undo…
-          </button>
-        </div>
-      )}
       {inbox === null ? (
         reasonCard !== null && <Reason card={reasonCard} />
       ) : brief ? (
@@ -147,6 +138,15 @@ function RunView({ here, page }: { readonly here: At<"run">; readonly page: RunP
       ) : (
         <Question item={inbox} inRun commands={reasonCard?.commands ?? []} />
       )}
+      {undo === null ? null : (
+        <div class="undo-strip">
+          <Icon name="restore" />
+          <Text as="span">{undo.text}</Text>
+          <button type="button" onClick={() => askPlan(undo.action)} aria-keyshortcuts="u">
+            <Icon name="undo" /> Undo…
+          </button>
+        </div>
+      )}
       {timeline.data === null ? (
         <Skeleton />
       ) : (
@@ -158,8 +158,8 @@ function RunView({ here, page }: { readonly here: At<"run">; readonly page: RunP
           tone={toneOf(row.run.status)}
           brief={brief}
           selected={chosen}
-          handles={typeof a === "number" && typeof b === "number" ? [a, b] : null}
-          onHandles={compare}
+          handles={list.length > 1 && typeof b === "number" && a !== "worktree" ? [a === "base" ? 0 : a, b] : null}
+          onHandles={([from, to]) => compare([from || "base", to || "base"])}
         />
       )}
       <Tabs

@@ -43,6 +43,9 @@ const MARK_ICONS: Readonly<Record<Mark["kind"] | "stage" | "wait", IconName>> = 
   wait: "waiting",
 };
 
+/** A phone shows this much of the story at first, so that the tabs are near. */
+const MOST_ITEMS = 40;
+
 interface Props {
   readonly run: string;
   readonly timeline: Timeline;
@@ -54,7 +57,7 @@ interface Props {
   readonly brief: boolean;
   /** The checkpoint that the keys chose. */
   readonly selected: number | null;
-  /** The two checkpoints of the handles; null: there are fewer than two. */
+  /** The two checkpoints of the handles, 0 for the start of the run; null: there are fewer than two. */
   readonly handles: readonly [number, number] | null;
   readonly onHandles: (handles: readonly [number, number]) => void;
 }
@@ -94,8 +97,7 @@ export function TimelineView(props: Props): JSX.Element {
     if (!next.delete(id)) next.add(id);
     setOpen(next);
   };
-  const most = 100;
-  const shown = all ? story : story.slice(-most);
+  const shown = all ? story : story.slice(-MOST_ITEMS);
   return (
     <section
       ref={box}
@@ -408,7 +410,7 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
   const checkpoints = useMemo(() => props.checkpoints.toSorted((a, b) => a.sequence - b.sequence), [props.checkpoints]);
   const lane = useRef<HTMLDivElement>(null);
   const places = checkpoints.map(({ createdAt }) => axis.x(createdAt));
-  const rows = stagger(places, 2.4, MOST_ROWS);
+  const rows = stagger(places, (checkpoints.at(-1)?.sequence ?? 0) < 100 ? 2.4 : 3.6, MOST_ROWS);
   const lowest = Math.max(...rows.map((row) => row ?? 0));
   const outside = (x: number): boolean => x < -0.01 || x > 100.01;
   const [a, b] = handles ?? [null, null];
@@ -446,12 +448,12 @@ function Checkpoints(props: Props & { readonly axis: Axis }): JSX.Element | null
         title={`Drag to compare ${which === 0 ? "from" : "to"} another checkpoint`}
         tabIndex={0}
         aria-label={which === 0 ? "Compare from checkpoint" : "Compare to checkpoint"}
-        aria-valuemin={checkpoints[0]?.sequence ?? 0}
+        aria-valuemin={Math.min(sequence, checkpoints[0]?.sequence ?? 0)}
         aria-valuemax={checkpoints.at(-1)?.sequence ?? 0}
         aria-valuenow={sequence}
         aria-valuetext={
           checkpoint === undefined
-            ? String(sequence)
+            ? String(sequence || "start of the run")
             : `checkpoint ${sequence}, ${stageWord(checkpoint.stage, checkpoint.iteration)}`
         }
         style={{ left: `${places[at] ?? 0}%` }}

@@ -138,4 +138,62 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     expect([...surprises, ...look.surprises]).toEqual([]);
     await context.close();
   });
+
+  test(
+    "a run with hundreds of checkpoints has its handles, and a short story on a phone",
+    { timeout: 120_000 },
+    async () => {
+      {
+        await using holdfast = await openHoldfast({ cwd: journey.repository() });
+        const { store } = holdfast;
+        const birth = { workflow: "ralph", work: { kind: "task", text: "Try again and again" } } as const;
+        const lease = await store.takeLease({ run: "long", birth, label: "test" });
+        const planes = emptyPlanes({ workflow: "ralph", stage: "iterate" });
+        for (let sequence = 1; sequence <= 230; sequence += 1)
+          await store.commit({ lease, entries: [], checkpoint: { trigger: "iteration", planes } });
+        const decision = { name: "go", question: "Continue?", options: ["yes", "no"] };
+        const body = { for: "you", reason: "asks", until: null, decision };
+        await store.commit({ lease, entries: [{ kind: "run.waiting", body }] });
+        await store.releaseLease(lease);
+      }
+      await journey.json("tag", "long@230", "newest");
+      await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+      const { page, context, surprises } = await visit(browser, server);
+      const repository = journey.repository().split("/").at(-1) ?? "";
+      await open(page, `${server.origin}/inbox`);
+      // Runs of several repositories can have one id.
+      await page.locator(".inbox-list a", { hasText: repository }).waitFor();
+      await open(page, `${server.origin}/r/${repository}/long`);
+      const handles = page.getByRole("slider");
+      await handles.nth(1).waitFor();
+      const said = async (): Promise<readonly (string | null)[]> =>
+        await handles.evaluateAll((all) => all.map((one) => one.getAttribute("aria-valuetext")));
+      expect(await said()).toEqual(["start of the run", "checkpoint 230, iterate"]);
+      await handles.nth(1).press("ArrowLeft");
+      await page.waitForURL(/@base\.\.229$/);
+      expect(await said()).toEqual(["start of the run", "checkpoint 229, iterate"]);
+      await handles.nth(0).press("ArrowRight");
+      await page.waitForURL(/@31\.\.229$/);
+      // Numbers of three digits do not cover each other.
+      const overlapping = await page.locator(".checkpoint-lane .dot").evaluateAll((dots) => {
+        const boxes = dots.map((dot) => dot.getBoundingClientRect());
+        return boxes.filter((one, index) =>
+          boxes.some(
+            (other, at) => at > index && other.top === one.top && other.left < one.right && one.left < other.right,
+          ),
+        ).length;
+      });
+      expect(overlapping).toBe(0);
+      // The question is above the undo of a tag.
+      await page.getByRole("tab", { name: "Now" }).click();
+      const top = async (selector: string): Promise<number> => (await page.locator(selector).boundingBox())?.y ?? -1;
+      expect(await top(".question")).toBeLessThan(await top(".undo-strip"));
+      await page.setViewportSize({ width: 390, height: 800 });
+      expect(await page.locator(".story .sentence:visible").count()).toBeLessThanOrEqual(40);
+      await page.getByRole("button", { name: /^Show \d+ earlier$/ }).click();
+      expect(await page.locator(".story .sentence:visible").count()).toBeGreaterThan(200);
+      expect(surprises).toEqual([]);
+      await context.close();
+    },
+  );
 });
