@@ -16,6 +16,7 @@ const result = createStore<Extract<ApplyResult, { readonly kind: "done" }> | nul
 /** Opens the sheet with the plan of an action. */
 export function askPlan(action: Action): void {
   if (connection.get().kind === "live") asked.set(action);
+  else say("The page is not connected.");
 }
 
 /** What an action still needs from the user before it has a plan. */
@@ -323,11 +324,7 @@ export function ResultStrip(): JSX.Element | null {
           Open
         </A>
       )}
-      {undo === null ? null : (
-        <button type="button" onClick={() => askPlan(undo)}>
-          <Icon name="undo" /> Undo…
-        </button>
-      )}
+      {undo === null ? null : <Actions actions={[{ label: "Undo", action: undo, why: null }]} />}
       <IconButton icon="failed" label="Close" onClick={() => result.set(null)} />
     </div>
   );

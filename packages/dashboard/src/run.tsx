@@ -140,11 +140,9 @@ function RunView({ here, page }: { readonly here: At<"run">; readonly page: RunP
       )}
       {undo === null ? null : (
         <div class="undo-strip">
-          <Icon name="restore" />
+          <Icon name="undo" />
           <Text as="span">{undo.text}</Text>
-          <button type="button" onClick={() => askPlan(undo.action)} aria-keyshortcuts="u">
-            <Icon name="undo" /> Undo…
-          </button>
+          <Actions actions={[{ label: "Undo", action: undo.action, why: null }]} />
         </div>
       )}
       {timeline.data === null ? (

@@ -192,6 +192,21 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
       expect(await page.locator(".story .sentence:visible").count()).toBeLessThanOrEqual(40);
       await page.getByRole("button", { name: /^Show \d+ earlier$/ }).click();
       expect(await page.locator(".story .sentence:visible").count()).toBeGreaterThan(200);
+      // Large text on a phone fits, too.
+      const wide: string[] = [];
+      for (const path of ["/inbox", "/runs", `/r/${repository}/long`, `/r/${repository}/long/@2`]) {
+        await open(page, `${server.origin}${path}`);
+        await page.evaluate("document.documentElement.style.fontSize = '200%'");
+        if (await page.evaluate<boolean>("document.documentElement.scrollWidth > innerWidth")) wide.push(path);
+      }
+      expect(wide).toEqual([]);
+      // Without its server, no button seems to work.
+      await open(page, `${server.origin}/r/${repository}/long`);
+      const undo = page.locator(".undo-strip").getByRole("button", { name: "Undo" });
+      expect(await undo.getAttribute("aria-disabled")).toBe("false");
+      server.child.kill("SIGKILL");
+      await page.waitForSelector(".live[data-state=old]", { state: "attached" });
+      expect(await undo.getAttribute("aria-disabled")).toBe("true");
       expect(surprises).toEqual([]);
       await context.close();
     },
