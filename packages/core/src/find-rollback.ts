@@ -146,6 +146,7 @@ interface KnownCheckpoint {
 /** A verdict that belongs to no checkpoint yet. It applies to the next checkpoint, unless a step changes the files first. */
 interface Waiting {
   readonly entry: number;
+  readonly stageAttempt: number | null;
   readonly verdict: Verdict | null;
   readonly score: number | null;
 }
@@ -191,7 +192,7 @@ export class FactsReader {
         return;
       case "stage.ended": {
         const [stage, event, reason] = [textOf(body, "stage"), textOf(body, "event"), textOf(body, "reason")];
-        this.#judge(entry.entry, eventVerdict({ stage, event, reason }), numberOf(body["score"]));
+        this.#judge(entry, eventVerdict({ stage, event, reason }), numberOf(body["score"]));
         return;
       }
       case "step.started":
@@ -204,7 +205,7 @@ export class FactsReader {
       case "step.finished": {
         const step = textOf(body, "step");
         this.#running.delete(step);
-        this.#judge(entry.entry, stepVerdict(step, body["result"] ?? null), null);
+        this.#judge(entry, stepVerdict(step, body["result"] ?? null), null);
         return;
       }
       case "step.failed":
@@ -270,16 +271,17 @@ export class FactsReader {
     this.#settle(seen);
   }
 
-  #judge(entry: number, verdict: Verdict | null, score: number | null): void {
-    if (verdict !== null || score !== null) this.#waiting.push({ entry, verdict, score });
+  #judge({ entry, body }: ReadEntry, verdict: Verdict | null, score: number | null): void {
+    const stageAttempt = numberOf(body["stageAttempt"]);
+    if (verdict !== null || score !== null) this.#waiting.push({ entry, stageAttempt, verdict, score });
   }
 
   #settle(checkpoint: Seen | undefined): void {
     if (checkpoint === undefined) return;
     const { sequence } = checkpoint;
     const files = filesKey(checkpoint);
-    for (const { entry, verdict, score } of this.#waiting) {
-      if (verdict !== null) this.#checks.push({ ...verdict, entry, sequence, files });
+    for (const { entry, stageAttempt, verdict, score } of this.#waiting) {
+      if (verdict !== null) this.#checks.push({ ...verdict, entry, sequence, files, stageAttempt });
       if (score !== null) this.#scores.push({ entry, sequence, files, score });
     }
     this.#waiting = [];

@@ -25,6 +25,7 @@ const candidate = (sequence: number, more: Partial<RollbackCandidate> = {}): Rol
 });
 
 const check = (sequence: number, pass: boolean, files = `t${sequence}`): CheckResult => ({
+  stageAttempt: null,
   name: "test",
   entry: sequence * 10 + 1,
   sequence,

@@ -228,6 +228,8 @@ export interface CheckResult {
   readonly sequence: number;
   /** Equal for equal files. */
   readonly files: string;
+  /** Stage attempt in which it was judged; null: there are no stages. */
+  readonly stageAttempt: number | null;
   readonly pass: boolean;
   readonly reason: string;
 }

@@ -31,7 +31,7 @@ describe("find best", () => {
     spent: { tokens: 0, microUsd: 0, milliseconds: 0 },
     time: { wall: 0, work: 0 },
   };
-  const verdict = (pass: boolean) => checkTrails([{ name: "test", pass, reason: "", files: "" }]);
+  const verdict = (pass: boolean) => checkTrails([{ name: "test", pass, reason: "", files: "", stageAttempt: 1 }]);
   const measured = (value: number) => [{ name: "style", value }];
 
   test("best is determined for each dimension, without a sum", () => {
@@ -63,8 +63,14 @@ describe("find best", () => {
     expect(findBest([a, { ...a, id: "b", time: { wall: 0, work: 1900 } }])).toEqual([]);
   });
 
-  test("a trail lists the same verdict on the same files once, and another one on them too", () => {
-    const said = (pass: boolean, files: string) => ({ name: "test", pass, reason: "", files });
+  test("a trail lists the same verdict on the same files once in a stage attempt, and another one on them too", () => {
+    const said = (pass: boolean, files: string, stageAttempt = 1) => ({
+      name: "test",
+      pass,
+      reason: "",
+      files,
+      stageAttempt,
+    });
     const trail = checkTrails([
       said(false, "x"),
       said(false, "x"),
@@ -73,6 +79,9 @@ describe("find best", () => {
       said(false, "y"),
     ]);
     expect(trail.map((one) => one.trail)).toEqual([[false, false, true, false]]);
+    // An agent that changes nothing fails in each attempt.
+    const stuck = checkTrails([said(false, "x", 1), said(false, "x", 2), said(false, "x", 2), said(false, "x", 3)]);
+    expect(stuck.map((one) => one.trail)).toEqual([[false, false, false]]);
   });
 
   test("an unknown price is not the lowest", () => {

@@ -170,18 +170,19 @@ export interface CheckTrail {
 }
 
 /**
- * Groups checks by name. `checks`: oldest first. A verdict repeated for the same files (by a step and by the stage that
- * it ended) counts once. A different verdict on the same files is kept.
+ * Groups checks by name. `checks`: oldest first. A verdict repeated for the same files in one stage attempt (by a step and by the stage that
+ * it ended) counts once. A different verdict on the same files is kept, and that of another attempt: an agent that changes nothing fails again.
  */
 export function checkTrails(
-  checks: readonly Pick<CheckResult, "name" | "pass" | "reason" | "files">[],
+  checks: readonly Pick<CheckResult, "name" | "pass" | "reason" | "files" | "stageAttempt">[],
 ): readonly CheckTrail[] {
   const trails = new Map<string, CheckTrail>();
   const judged = new Map<string, string>();
-  for (const { name, pass, reason, files } of checks) {
+  for (const { name, pass, reason, files, stageAttempt } of checks) {
     const before = trails.get(name)?.trail ?? [];
-    const again = judged.get(name) === files && before.at(-1) === pass;
-    judged.set(name, files);
+    const place = `${stageAttempt} ${files}`;
+    const again = judged.get(name) === place && before.at(-1) === pass;
+    judged.set(name, place);
     trails.set(name, { name, trail: again ? before : [...before, pass], last: { pass, reason } });
   }
   return [...trails.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
