@@ -47,7 +47,6 @@ const PROMPT = "Do it now.\nAll of it.";
 
 test.for(ROWS)(
   "the record of the real $name shows a finished turn, by its prompt, and never an interrupted one",
-  { timeout: 240_000 },
   async (row, { skip, onTestFinished }) => {
     const found = findRealAgent(row.name);
     if (found.kind === "absent") return skip(found.why);
@@ -71,37 +70,35 @@ test.for(ROWS)(
   },
 );
 
-test(
-  "the database of the real opencode shows a finished turn, by its prompt, and never an interrupted one",
-  { timeout: 240_000 },
-  async ({ skip, onTestFinished }) => {
-    const found = findRealAgent("opencode");
-    if (found.kind === "absent") return skip(found.why);
-    const steps = [{ tool: REAL_OPENCODE.shell("echo hi") }, { text: "All done." }];
-    const scene = await REAL_OPENCODE.open({ script: { rules: [{ match: /(?:)/, steps }] }, later: onTestFinished });
-    const { records } = scene.agent;
-    const { task } = prepareCall(scene, { prompt: PROMPT, model: REAL_OPENCODE.model });
-    const outcome = await scene.agent.run(task);
-    const at = { session: outcome.session ?? "", cwd: scene.cwd };
-    const answer = async (prompt: string) => await withEnvironment(scene.env, async () => records?.answer(at, prompt));
-    expect(await answer(PROMPT)).toBe("All done.");
-    expect(await answer("Something else.")).toBeNull();
-    const { inputTokens, outputTokens } = outcome.usage;
-    const tokens = await withEnvironment(scene.env, async () => records?.tokens(at));
-    expect(tokens).toEqual({ input: inputTokens, output: outputTokens });
-    // The database before the answer is complete, and before it has begun.
-    using database = new DatabaseSync(join(scene.env["XDG_DATA_HOME"] ?? "", "opencode/opencode.db"));
-    const last = "(SELECT max(id) FROM message)";
-    database.exec(`UPDATE message SET data = json_remove(data, '$.finish', '$.time.completed') WHERE id = ${last}`);
-    expect(await answer(PROMPT)).toBeNull();
-    database.exec(`PRAGMA foreign_keys = ON; DELETE FROM message WHERE id = ${last}`);
-    expect(await answer(PROMPT)).toBeNull();
-  },
-);
+test("the database of the real opencode shows a finished turn, by its prompt, and never an interrupted one", async ({
+  skip,
+  onTestFinished,
+}) => {
+  const found = findRealAgent("opencode");
+  if (found.kind === "absent") return skip(found.why);
+  const steps = [{ tool: REAL_OPENCODE.shell("echo hi") }, { text: "All done." }];
+  const scene = await REAL_OPENCODE.open({ script: { rules: [{ match: /(?:)/, steps }] }, later: onTestFinished });
+  const { records } = scene.agent;
+  const { task } = prepareCall(scene, { prompt: PROMPT, model: REAL_OPENCODE.model });
+  const outcome = await scene.agent.run(task);
+  const at = { session: outcome.session ?? "", cwd: scene.cwd };
+  const answer = async (prompt: string) => await withEnvironment(scene.env, async () => records?.answer(at, prompt));
+  expect(await answer(PROMPT)).toBe("All done.");
+  expect(await answer("Something else.")).toBeNull();
+  const { inputTokens, outputTokens } = outcome.usage;
+  const tokens = await withEnvironment(scene.env, async () => records?.tokens(at));
+  expect(tokens).toEqual({ input: inputTokens, output: outputTokens });
+  // The database before the answer is complete, and before it has begun.
+  using database = new DatabaseSync(join(scene.env["XDG_DATA_HOME"] ?? "", "opencode/opencode.db"));
+  const last = "(SELECT max(id) FROM message)";
+  database.exec(`UPDATE message SET data = json_remove(data, '$.finish', '$.time.completed') WHERE id = ${last}`);
+  expect(await answer(PROMPT)).toBeNull();
+  database.exec(`PRAGMA foreign_keys = ON; DELETE FROM message WHERE id = ${last}`);
+  expect(await answer(PROMPT)).toBeNull();
+});
 
 test.for([...ROWS, { name: "gemini", open: openGeminiScene, model: GEMINI_MODEL }])(
   "a session of the real $name continues on another machine, in another worktree, from the record in the checkpoint",
-  { timeout: 240_000 },
   async (row, { skip, onTestFinished }) => {
     const found = findRealAgent(row.name);
     if (found.kind === "absent") return skip(found.why);

@@ -47,11 +47,11 @@ export function workSuite(): { begin(): Promise<WorkPlace>; command(): BuiltComm
   let count = 0;
   beforeAll(async () => {
     built = await buildCommand();
-  }, BUILD_MS);
+  });
   afterAll(async () => {
     for (const { clone } of places) await endLeftovers(clone);
     await built?.remove();
-  }, BUILD_MS);
+  });
   const command = (): BuiltCommand => {
     if (built === undefined) throw new Error("the command exists in a test, or in a hook before it");
     return built;
@@ -66,9 +66,6 @@ export function workSuite(): { begin(): Promise<WorkPlace>; command(): BuiltComm
     },
   };
 }
-
-/** Generous, because the machine may be busy. */
-const BUILD_MS = 60_000;
 
 /** A killed run leaves its agent process behind, which would wait forever if no process resumes the run. */
 async function endLeftovers(clone: string): Promise<void> {

@@ -27,70 +27,66 @@ async function saveTwo(): Promise<void> {
   await journey.json("checkpoint", "work", "--name", "two");
 }
 
-test(
-  "a restore shows its plan, happens once, names who did it, and its undo walks back",
-  { timeout: 120_000 },
-  async () => {
-    await saveTwo();
-    await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
-    const restore: Action = { kind: "restore", run: key(), sequence: 1, paths: null };
-    const plan = await page.plan(restore);
-    expect(plan).toMatchObject({ title: "Restore work to @1" });
-    expect(plan.command).toMatch(/^holdfast --cwd \S+ restore work@1 --yes$/);
-    expect(plan.lines.find(({ title }) => title === "Files")?.texts).toEqual([
-      "1 file written, 1 removed",
-      "~ src/a.txt",
-      "− src/new.txt",
-    ]);
-    expect(await journey.read("src/a.txt")).toBe("two\n");
+test("a restore shows its plan, happens once, names who did it, and its undo walks back", async () => {
+  await saveTwo();
+  await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+  const restore: Action = { kind: "restore", run: key(), sequence: 1, paths: null };
+  const plan = await page.plan(restore);
+  expect(plan).toMatchObject({ title: "Restore work to @1" });
+  expect(plan.command).toMatch(/^holdfast --cwd \S+ restore work@1 --yes$/);
+  expect(plan.lines.find(({ title }) => title === "Files")?.texts).toEqual([
+    "1 file written, 1 removed",
+    "~ src/a.txt",
+    "− src/new.txt",
+  ]);
+  expect(await journey.read("src/a.txt")).toBe("two\n");
 
-    // The world moves after the plan: nothing happens, and the new plan comes back.
-    await journey.write("src/a.txt", "three\n");
-    const apply = (digest: string, key = "first-key"): ReturnType<typeof page.send> =>
-      page.send({
-        method: "POST",
-        path: `/api/plans/${plan.id}/apply`,
-        headers: { authorization: `Bearer ${page.token}`, "content-type": "application/json" },
-        body: JSON.stringify({ digest, key }),
-      });
-    const refused = await apply(plan.digest);
-    expect(refused.status).toBe(409);
-    const changed = JSON.parse(refused.text) as Extract<ApplyResult, { kind: "changed" }>;
-    const unsaved = ["src/a.txt has changes that no checkpoint has; they are saved first."];
-    expect(plan.lines.find(({ title }) => title === "Not saved yet")).toBeUndefined();
-    expect(changed.plan.lines.find(({ title }) => title === "Not saved yet")?.texts).toEqual(unsaved);
-    expect(changed.plan.digest).not.toBe(plan.digest);
-    expect(await journey.read("src/a.txt")).toBe("three\n");
+  // The world moves after the plan: nothing happens, and the new plan comes back.
+  await journey.write("src/a.txt", "three\n");
+  const apply = (digest: string, key = "first-key"): ReturnType<typeof page.send> =>
+    page.send({
+      method: "POST",
+      path: `/api/plans/${plan.id}/apply`,
+      headers: { authorization: `Bearer ${page.token}`, "content-type": "application/json" },
+      body: JSON.stringify({ digest, key }),
+    });
+  const refused = await apply(plan.digest);
+  expect(refused.status).toBe(409);
+  const changed = JSON.parse(refused.text) as Extract<ApplyResult, { kind: "changed" }>;
+  const unsaved = ["src/a.txt has changes that no checkpoint has; they are saved first."];
+  expect(plan.lines.find(({ title }) => title === "Not saved yet")).toBeUndefined();
+  expect(changed.plan.lines.find(({ title }) => title === "Not saved yet")?.texts).toEqual(unsaved);
+  expect(changed.plan.digest).not.toBe(plan.digest);
+  expect(await journey.read("src/a.txt")).toBe("three\n");
 
-    const [one, two] = await Promise.all([apply(changed.plan.digest), apply(changed.plan.digest)]);
-    expect(one.text).toBe(two.text);
-    expect((await apply(changed.plan.digest, "another-key")).status).toBe(400);
-    const result = JSON.parse(one.text) as Extract<ApplyResult, { kind: "done" }>;
-    expect(result.text).toBe("Restored to @1: 1 file written, 1 removed. Saved before as @3.");
-    expect(await journey.read("src/a.txt")).toBe("one\n");
-    const { entries } = await journey.json("events", "work", "--limit", "all");
-    const restores = entries.filter(({ kind }: { kind: string }) => kind === "restore.finished");
-    expect(restores).toHaveLength(1);
-    expect(JSON.stringify(entries)).toMatch(/"label":"holdfast work, by \S+ \(page\)"/);
+  const [one, two] = await Promise.all([apply(changed.plan.digest), apply(changed.plan.digest)]);
+  expect(one.text).toBe(two.text);
+  expect((await apply(changed.plan.digest, "another-key")).status).toBe(400);
+  const result = JSON.parse(one.text) as Extract<ApplyResult, { kind: "done" }>;
+  expect(result.text).toBe("Restored to @1: 1 file written, 1 removed. Saved before as @3.");
+  expect(await journey.read("src/a.txt")).toBe("one\n");
+  const { entries } = await journey.json("events", "work", "--limit", "all");
+  const restores = entries.filter(({ kind }: { kind: string }) => kind === "restore.finished");
+  expect(restores).toHaveLength(1);
+  expect(JSON.stringify(entries)).toMatch(/"label":"holdfast work, by \S+ \(page\)"/);
 
-    const { undo } = await page.get<RunPage>(`/api/runs/${key()}`);
-    expect(undo).toEqual({ text: "Restored to @1; saved before as @3", action: result.undo });
-    expect((await page.act(undo?.action ?? restore)).kind).toBe("done");
-    expect(await journey.read("src/a.txt")).toBe("three\n");
-    expect(await readFile(join(journey.repository(), "src/new.txt"), "utf8")).toBe("new\n");
-    // The undo is not offered as something to undo.
-    expect((await page.get<RunPage>(`/api/runs/${key()}`)).undo).toBeNull();
+  const { undo } = await page.get<RunPage>(`/api/runs/${key()}`);
+  expect(undo).toEqual({ text: "Restored to @1; saved before as @3", action: result.undo });
+  expect((await page.act(undo?.action ?? restore)).kind).toBe("done");
+  expect(await journey.read("src/a.txt")).toBe("three\n");
+  expect(await readFile(join(journey.repository(), "src/new.txt"), "utf8")).toBe("new\n");
+  // The undo is not offered as something to undo.
+  expect((await page.get<RunPage>(`/api/runs/${key()}`)).undo).toBeNull();
 
-    // The report as a file looks like that of the page: its style sheet is not escaped.
-    const { document } = await journey.json("format", "export", "work", "--to", "html");
-    const [, css = ""] = /<style>([^<]*)<\/style>/.exec(document) ?? [];
-    expect(css).toMatch(/--mono:[^;]*"/);
-    expect(css).not.toMatch(/&(?:quot|amp|lt|gt);/);
-    expect(document).not.toContain("<script");
-  },
-);
+  // The report as a file looks like that of the page: its style sheet is not escaped.
+  const { document } = await journey.json("format", "export", "work", "--to", "html");
+  const [, css = ""] = /<style>([^<]*)<\/style>/.exec(document) ?? [];
+  expect(css).toMatch(/--mono:[^;]*"/);
+  expect(css).not.toMatch(/&(?:quot|amp|lt|gt);/);
+  expect(document).not.toContain("<script");
+});
 
-test("tags, forks, checkpoints and removals are the commands that the plan prints", { timeout: 120_000 }, async () => {
+test("tags, forks, checkpoints and removals are the commands that the plan prints", async () => {
   await saveTwo();
   await using page = await startPage(journey.holdfast, { cwd: journey.repository() });
   const run = key();
@@ -138,48 +134,41 @@ test("tags, forks, checkpoints and removals are the commands that the plan print
   expect(counts).toEqual({ you: 0, running: 0, waiting: 0, finished: 2 });
 });
 
-test(
-  "an action of another repository, an unknown run and a wrong action are refused",
-  { timeout: 120_000 },
-  async () => {
-    await saveTwo();
-    await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
-    for (const [action, why] of [
-      [{ kind: "restore", run: "nowhere/work", sequence: 1, paths: null }, /404/],
-      [{ kind: "restore", run: key().replace("work", "no-run"), sequence: 1, paths: null }, /404/],
-      [{ kind: "restore", run: key(), sequence: 99, paths: null }, /404/],
-      [{ kind: "restore", run: key(), sequence: 1, paths: ["../../etc/passwd"] }, /400/],
-      [{ kind: "restore", run: key(), sequence: 1, paths: ["/etc/passwd"] }, /400/],
-      [{ kind: "fork", run: key(), sequence: 1, as: "--help" }, /400/],
-      [{ kind: "tag", run: key(), sequence: 1, name: "--delete" }, /400/],
-      [{ kind: "answer", run: key(), question: "q", answer: "--by=x", note: null, resume: false }, /400/],
-      [{ kind: "resume", run: key(), accept: ["--yolo"] }, /400/],
-      [{ kind: "fork", run: key(), sequence: 1, as: "work" }, /409 RUN_EXISTS/],
-      [
-        { kind: "answer", run: key(), question: "q", answer: "yes", note: null, resume: false },
-        /404 NOTHING_TO_RESUME/,
-      ],
-      [{ kind: "shell", run: key(), command: "id" }, /400/],
-    ] as const)
-      await expect(page.post("/api/plans", action), JSON.stringify(action)).rejects.toThrow(why);
+test("an action of another repository, an unknown run and a wrong action are refused", async () => {
+  await saveTwo();
+  await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+  for (const [action, why] of [
+    [{ kind: "restore", run: "nowhere/work", sequence: 1, paths: null }, /404/],
+    [{ kind: "restore", run: key().replace("work", "no-run"), sequence: 1, paths: null }, /404/],
+    [{ kind: "restore", run: key(), sequence: 99, paths: null }, /404/],
+    [{ kind: "restore", run: key(), sequence: 1, paths: ["../../etc/passwd"] }, /400/],
+    [{ kind: "restore", run: key(), sequence: 1, paths: ["/etc/passwd"] }, /400/],
+    [{ kind: "fork", run: key(), sequence: 1, as: "--help" }, /400/],
+    [{ kind: "tag", run: key(), sequence: 1, name: "--delete" }, /400/],
+    [{ kind: "answer", run: key(), question: "q", answer: "--by=x", note: null, resume: false }, /400/],
+    [{ kind: "resume", run: key(), accept: ["--yolo"] }, /400/],
+    [{ kind: "fork", run: key(), sequence: 1, as: "work" }, /409 RUN_EXISTS/],
+    [{ kind: "answer", run: key(), question: "q", answer: "yes", note: null, resume: false }, /404 NOTHING_TO_RESUME/],
+    [{ kind: "shell", run: key(), command: "id" }, /400/],
+  ] as const)
+    await expect(page.post("/api/plans", action), JSON.stringify(action)).rejects.toThrow(why);
 
-    // A store that is damaged and then repaired can be read again, and the same click does what it did not do.
-    const { id, digest } = await page.plan({ kind: "tag", run: key(), sequence: 1, name: "kept" });
-    const apply = () => page.post<ApplyResult>(`/api/plans/${id}/apply`, { digest, key: "same-click" });
-    const database = join(journey.repository(), ".git/holdfast/store.db");
-    const whole = await readFile(database);
-    await writeFile(database, Buffer.concat([Buffer.from("garbage!".repeat(512)), whole.subarray(4096)]));
-    const damaged = await page.get<RunsPage>("/api/runs");
-    expect(damaged).toMatchObject({ rows: [], problems: [{ problem: { code: "STORE_CORRUPT" } }] });
-    await expect(apply()).rejects.toThrow(/STORE_CORRUPT/);
-    // The page starts in a repository whose store is damaged, too.
-    await using other = await startPage(journey.holdfast, { cwd: journey.repository() });
-    expect((await other.get<RunsPage>("/api/runs")).problems).toMatchObject([{ problem: { code: "STORE_CORRUPT" } }]);
-    await writeFile(database, whole);
-    expect(await page.get<RunsPage>("/api/runs")).toMatchObject({ rows: [{ key: key() }], problems: [] });
-    expect(await apply()).toMatchObject({ kind: "done" });
-  },
-);
+  // A store that is damaged and then repaired can be read again, and the same click does what it did not do.
+  const { id, digest } = await page.plan({ kind: "tag", run: key(), sequence: 1, name: "kept" });
+  const apply = () => page.post<ApplyResult>(`/api/plans/${id}/apply`, { digest, key: "same-click" });
+  const database = join(journey.repository(), ".git/holdfast/store.db");
+  const whole = await readFile(database);
+  await writeFile(database, Buffer.concat([Buffer.from("garbage!".repeat(512)), whole.subarray(4096)]));
+  const damaged = await page.get<RunsPage>("/api/runs");
+  expect(damaged).toMatchObject({ rows: [], problems: [{ problem: { code: "STORE_CORRUPT" } }] });
+  await expect(apply()).rejects.toThrow(/STORE_CORRUPT/);
+  // The page starts in a repository whose store is damaged, too.
+  await using other = await startPage(journey.holdfast, { cwd: journey.repository() });
+  expect((await other.get<RunsPage>("/api/runs")).problems).toMatchObject([{ problem: { code: "STORE_CORRUPT" } }]);
+  await writeFile(database, whole);
+  expect(await page.get<RunsPage>("/api/runs")).toMatchObject({ rows: [{ key: key() }], problems: [] });
+  expect(await apply()).toMatchObject({ kind: "done" });
+});
 
 /** A run whose process asks and ends. Its workflow is none that this version has. */
 async function askUser(): Promise<void> {
@@ -194,7 +183,7 @@ async function askUser(): Promise<void> {
   await store.releaseLease(lease);
 }
 
-test("a plan for a question is not applied when the run asks the same again", { timeout: 120_000 }, async () => {
+test("a plan for a question is not applied when the run asks the same again", async () => {
   await askUser();
   await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
   const run = key().replace("/work", "/asks");
@@ -210,7 +199,7 @@ test("a plan for a question is not applied when the run asks the same again", { 
   expect(await page.act(answer)).toMatchObject({ kind: "done" });
 });
 
-test("an answer never says that the run continues if it asks something else", { timeout: 120_000 }, async () => {
+test("an answer never says that the run continues if it asks something else", async () => {
   await askUser();
   const run = key().replace("/work", "/asks");
   await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
@@ -234,7 +223,6 @@ const MOMENTS = [["0"], ["200"], ["400"], ["600"], ["900"], ["1300"]] as const;
 
 test.each(sampleBySeed(MOMENTS, 1))(
   "an action whose server is killed after %s ms is done once or not at all",
-  { timeout: 120_000 },
   async (moment) => {
     await saveTwo();
     const page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
@@ -269,7 +257,7 @@ test.each(sampleBySeed(MOMENTS, 1))(
   },
 );
 
-test("with --read-only there are no actions", { timeout: 120_000 }, async () => {
+test("with --read-only there are no actions", async () => {
   await saveTwo();
   await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here", "--read-only"] });
   await expect(page.plan({ kind: "checkpoint", run: key() })).rejects.toThrow(/404/);

@@ -39,7 +39,7 @@ export async function visit(
     sessionStorage.setItem("holdfast.token", ${JSON.stringify(server.token)})`);
   const page = await context.newPage();
   // Only the time of a test limits it: a busy machine draws a long page slowly.
-  page.setDefaultTimeout(120_000);
+  page.setDefaultTimeout(300_000);
   const surprises: string[] = [];
   page.on("pageerror", (error) => surprises.push(`error: ${error.message}`));
   page.on("dialog", (dialog) => {
@@ -119,7 +119,7 @@ export async function applyPlan(
 
 /** Waits until the sheet has closed itself. It stays open with the problem if the command failed. */
 export async function applied(page: Page): Promise<void> {
-  await page.waitForSelector("dialog:not(:has(.problem, .notice))", { state: "detached", timeout: 60_000 });
+  await page.waitForSelector("dialog:not(:has(.problem, .notice))", { state: "detached" });
   expect(await page.locator("dialog").allInnerTexts()).toEqual([]);
 }
 

@@ -49,7 +49,6 @@ describe.skipIf(noBrowser !== null)(`the demo on the page${noBrowser === null ? 
 
   test.each([[1280], [390]])(
     "at %i px the kills are marks, and the first questions are answered without a click",
-    { timeout: 120_000 },
     async (width) => {
       const { page, context, surprises } = await visit(browser, server, { width });
       const shows = (text: string): Promise<void> => until(() => isOnScreen(page, text));
@@ -71,69 +70,61 @@ describe.skipIf(noBrowser !== null)(`the demo on the page${noBrowser === null ? 
     },
   );
 
-  test(
-    "what a run does now is answered without a click, and each bar has a pattern",
-    { timeout: 180_000 },
-    async () => {
-      const child = holdfast.start(["run", "--task", "Trim the name", "--agent", AGENT, "--no-review"], {
-        cwd: greeter,
-      });
-      const ended = new Promise((resolve) => child.once("close", resolve));
-      for (const width of [1280, 390]) {
-        const { page, context, surprises } = await visit(browser, server, { width });
-        const shows = (text: string): Promise<void> => until(() => isOnScreen(page, text));
-        await open(page, `${server.origin}/runs`);
-        await page.locator("[data-state=running] .row-said", { hasText: "reading the code" }).waitFor();
-        await page.click("[data-state=running] .row-link");
-        await shows("impl #1 · agent");
-        await shows("heartbeat");
-        await expectText(page, "reading the code");
-        if (width === 1280) expect(await unpatterned(page)).toEqual([]);
-        expect(surprises).toEqual([]);
-        await context.close();
-      }
-      child.kill("SIGTERM");
-      await ended;
-      const { page, context } = await visit(browser, server);
-      await open(page, `${server.origin}/r/greeter/issue-1`);
-      await page.waitForSelector(".bar-failed", { state: "attached" });
-      expect(await unpatterned(page)).toEqual([]);
-      await context.close();
-    },
-  );
-
-  test(
-    "a restore and its undo leave the files and the journal of the same commands",
-    { timeout: 240_000 },
-    async () => {
-      const latest = async (): Promise<number> =>
-        (await server.get<RunPage>("/api/runs/greeter/issue-1")).row.run.latest?.sequence ?? 0;
-      const treeOf = async (): Promise<string | undefined> =>
-        (await server.get<CheckpointPage>(`/api/runs/greeter/issue-1/checkpoints/${await latest()}`)).files?.tree;
-      const entries = async (after: number): Promise<readonly { readonly kind: string }[]> =>
-        (await run("events", "issue-1", "--after", String(after), "--limit", "all", "--json")).entries;
-      const before = await treeOf();
-      const first = (await entries(0)).length;
-      const { page, context, surprises } = await visit(browser, server);
-      await open(page, `${server.origin}/r/greeter/issue-1/@3`);
-      await applyPlan(page, "Restore to here…", { command: "holdfast restore issue-1@3 --yes" });
-      expect(await treeOf()).not.toBe(before);
-      await open(page, `${server.origin}/r/greeter/issue-1`);
-      const saved = /saved before as @(\d+)/.exec(await page.innerText(".undo-strip"))?.[1] ?? "";
-      await applyPlan(page, "Undo…", { command: `holdfast restore issue-1@${saved} --yes` });
-      expect(await treeOf()).toBe(before);
-      const byPage = (await entries(first)).map(({ kind }) => kind);
-      await run("restore", "issue-1@3", "--yes", "--json");
-      const { checkpoints } = await run("list", "issue-1", "--limit", "2", "--json");
-      await run("restore", checkpoints[1].id, "--yes", "--json");
-      expect(await treeOf()).toBe(before);
-      const byCommand = (await entries(first + byPage.length)).map(({ kind }) => kind);
-      expect(byPage).toEqual(byCommand);
-      expect(byPage).toContain("restore.finished");
+  test("what a run does now is answered without a click, and each bar has a pattern", async () => {
+    const child = holdfast.start(["run", "--task", "Trim the name", "--agent", AGENT, "--no-review"], {
+      cwd: greeter,
+    });
+    const ended = new Promise((resolve) => child.once("close", resolve));
+    for (const width of [1280, 390]) {
+      const { page, context, surprises } = await visit(browser, server, { width });
+      const shows = (text: string): Promise<void> => until(() => isOnScreen(page, text));
+      await open(page, `${server.origin}/runs`);
+      await page.locator("[data-state=running] .row-said", { hasText: "reading the code" }).waitFor();
+      await page.click("[data-state=running] .row-link");
+      await shows("impl #1 · agent");
+      await shows("heartbeat");
+      await expectText(page, "reading the code");
+      if (width === 1280) expect(await unpatterned(page)).toEqual([]);
       expect(surprises).toEqual([]);
       await context.close();
-    },
-  );
+    }
+    child.kill("SIGTERM");
+    await ended;
+    const { page, context } = await visit(browser, server);
+    await open(page, `${server.origin}/r/greeter/issue-1`);
+    await page.waitForSelector(".bar-failed", { state: "attached" });
+    expect(await unpatterned(page)).toEqual([]);
+    await context.close();
+  });
+
+  test("a restore and its undo leave the files and the journal of the same commands", async () => {
+    const latest = async (): Promise<number> =>
+      (await server.get<RunPage>("/api/runs/greeter/issue-1")).row.run.latest?.sequence ?? 0;
+    const treeOf = async (): Promise<string | undefined> =>
+      (await server.get<CheckpointPage>(`/api/runs/greeter/issue-1/checkpoints/${await latest()}`)).files?.tree;
+    const entries = async (after: number): Promise<readonly { readonly kind: string }[]> =>
+      (await run("events", "issue-1", "--after", String(after), "--limit", "all", "--json")).entries;
+    const before = await treeOf();
+    const first = (await entries(0)).length;
+    const { page, context, surprises } = await visit(browser, server);
+    await open(page, `${server.origin}/r/greeter/issue-1/@3`);
+    await applyPlan(page, "Restore to here…", { command: "holdfast restore issue-1@3 --yes" });
+    expect(await treeOf()).not.toBe(before);
+    await open(page, `${server.origin}/r/greeter/issue-1`);
+    const saved = /saved before as @(\d+)/.exec(await page.innerText(".undo-strip"))?.[1] ?? "";
+    await applyPlan(page, "Undo…", { command: `holdfast restore issue-1@${saved} --yes` });
+    expect(await treeOf()).toBe(before);
+    const byPage = (await entries(first)).map(({ kind }) => kind);
+    await run("restore", "issue-1@3", "--yes", "--json");
+    const { checkpoints } = await run("list", "issue-1", "--limit", "2", "--json");
+    await run("restore", checkpoints[1].id, "--yes", "--json");
+    expect(await treeOf()).toBe(before);
+    const byCommand = (await entries(first + byPage.length)).map(({ kind }) => kind);
+    expect(byPage).toEqual(byCommand);
+    expect(byPage).toContain("restore.finished");
+    expect(surprises).toEqual([]);
+    await context.close();
+  });
 });
 
 /** Bars that only their colour tells apart. */

@@ -84,7 +84,7 @@ async function saveRuns(store?: string): Promise<void> {
   );
 }
 
-test("a server that answers nothing hides no other store", { timeout: 240_000 }, async ({ skip }) => {
+test("a server that answers nothing hides no other store", async ({ skip }) => {
   skip(postgresMissing() !== null, postgresMissing() ?? "");
   const relay = await startRelay((await sharedPostgres()).url());
   await journey.begin();

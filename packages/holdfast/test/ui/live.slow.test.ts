@@ -48,62 +48,58 @@ async function killWhileItRuns(place: WorkPlace, page: PageServer): Promise<void
   await events.return(undefined);
 }
 
-test(
-  "a page sees a run begin, die and continue, and a page that comes back fetches again",
-  { timeout: 180_000 },
-  async () => {
-    const place = await work.begin();
-    await using page = await startPage(place.holdfast, { cwd: place.clone });
-    await killWhileItRuns(place, page);
+test("a page sees a run begin, die and continue, and a page that comes back fetches again", async () => {
+  const place = await work.begin();
+  await using page = await startPage(place.holdfast, { cwd: place.clone });
+  await killWhileItRuns(place, page);
 
-    const before = await page.get<RunsPage>("/api/runs");
-    expect(before.rows.find(({ key }) => key === "shop/issue-1")).toMatchObject({ statusWord: "crashed", crashes: 0 });
-    await place.agent([GOOD]);
-    const issue = join(place.remote, "holdfast-forge/issues/1.md");
-    await writeFile(issue, (await readFile(issue, "utf8")).replace("What is it?", "What is it, really?"));
-    const key = "shop/issue-1";
-    // Nothing asks the forge until the user wants to resume.
-    const unasked = await page.get<RunPage>(`/api/runs/${key}`);
-    expect(unasked).toMatchObject({ issueText: { now: null }, inbox: { kind: "crashed" } });
-    expect(unasked.issueText?.before).toContain("What is it?");
-    const events = page.events(TOPICS);
-    await until(events, ({ event }) => event === "ping");
-    const plan = await page.plan({ kind: "resume", run: key, accept: [], from: null });
-    expect(plan).toMatchObject({ button: "Accept and resume", action: { accept: ["issue_body_changed"] } });
-    await until(events, ({ event }) => event === "resync");
-    const asked = await page.get<RunPage>(`/api/runs/${key}`);
-    expect(asked.issueText?.now).toContain("What is it, really?");
-    const { items } = await page.get<Inbox>("/api/inbox");
-    expect(items).toMatchObject([
-      { kind: "findings", options: [{ label: "Accept and resume" }, { label: "Abort the run" }] },
-    ]);
-    expect(items[0]?.evidence[0]?.lines).toContain("+ What is it, really?");
-    // The page resumes it: the command runs in a process of its own.
-    const result = await page.act({ kind: "resume", run: key, accept: [], from: null });
-    expect(result).toMatchObject({ kind: "done" });
-    const seen = await until(events, (event) => isRow(event, ({ statusWord }) => statusWord === "done"));
-    expect(seen.filter(({ event }) => event === "log").length).toBeGreaterThan(0);
-    const numbers = seen.flatMap((event) => (event.event === "entry" ? [event.data.entry] : []));
-    expect(numbers.length).toBeGreaterThan(2);
-    expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
-    const { rows } = await page.get<RunsPage>("/api/runs");
-    expect(rows.find((row) => row.key === key)).toMatchObject({ statusWord: "done", crashes: 1 });
-    expect((await page.get<Inbox>("/api/inbox")).items).toEqual([]);
-    // The journal says who resumed it.
-    const { entries } = await place.json("events", "issue-1", "--limit", "all");
-    const leases = entries.filter(({ kind }: { kind: string }) => kind === "lease.taken");
-    expect(JSON.stringify(leases[0])).not.toContain("(page)");
-    expect(JSON.stringify(leases.at(-1))).toMatch(/by \S+ \(page\)/);
+  const before = await page.get<RunsPage>("/api/runs");
+  expect(before.rows.find(({ key }) => key === "shop/issue-1")).toMatchObject({ statusWord: "crashed", crashes: 0 });
+  await place.agent([GOOD]);
+  const issue = join(place.remote, "holdfast-forge/issues/1.md");
+  await writeFile(issue, (await readFile(issue, "utf8")).replace("What is it?", "What is it, really?"));
+  const key = "shop/issue-1";
+  // Nothing asks the forge until the user wants to resume.
+  const unasked = await page.get<RunPage>(`/api/runs/${key}`);
+  expect(unasked).toMatchObject({ issueText: { now: null }, inbox: { kind: "crashed" } });
+  expect(unasked.issueText?.before).toContain("What is it?");
+  const events = page.events(TOPICS);
+  await until(events, ({ event }) => event === "ping");
+  const plan = await page.plan({ kind: "resume", run: key, accept: [], from: null });
+  expect(plan).toMatchObject({ button: "Accept and resume", action: { accept: ["issue_body_changed"] } });
+  await until(events, ({ event }) => event === "resync");
+  const asked = await page.get<RunPage>(`/api/runs/${key}`);
+  expect(asked.issueText?.now).toContain("What is it, really?");
+  const { items } = await page.get<Inbox>("/api/inbox");
+  expect(items).toMatchObject([
+    { kind: "findings", options: [{ label: "Accept and resume" }, { label: "Abort the run" }] },
+  ]);
+  expect(items[0]?.evidence[0]?.lines).toContain("+ What is it, really?");
+  // The page resumes it: the command runs in a process of its own.
+  const result = await page.act({ kind: "resume", run: key, accept: [], from: null });
+  expect(result).toMatchObject({ kind: "done" });
+  const seen = await until(events, (event) => isRow(event, ({ statusWord }) => statusWord === "done"));
+  expect(seen.filter(({ event }) => event === "log").length).toBeGreaterThan(0);
+  const numbers = seen.flatMap((event) => (event.event === "entry" ? [event.data.entry] : []));
+  expect(numbers.length).toBeGreaterThan(2);
+  expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
+  const { rows } = await page.get<RunsPage>("/api/runs");
+  expect(rows.find((row) => row.key === key)).toMatchObject({ statusWord: "done", crashes: 1 });
+  expect((await page.get<Inbox>("/api/inbox")).items).toEqual([]);
+  // The journal says who resumed it.
+  const { entries } = await place.json("events", "issue-1", "--limit", "all");
+  const leases = entries.filter(({ kind }: { kind: string }) => kind === "lease.taken");
+  expect(JSON.stringify(leases[0])).not.toContain("(page)");
+  expect(JSON.stringify(leases.at(-1))).toMatch(/by \S+ \(page\)/);
 
-    // Another page is connected, so the server watched all the time. A page that comes back fetches what it missed.
-    const again = page.events(TOPICS);
-    expect((await until(again, () => true)).map(({ event }) => event)).toEqual(["resync"]);
-    await again.return(undefined);
-    await events.return(undefined);
-  },
-);
+  // Another page is connected, so the server watched all the time. A page that comes back fetches what it missed.
+  const again = page.events(TOPICS);
+  expect((await until(again, () => true)).map(({ event }) => event)).toEqual(["resync"]);
+  await again.return(undefined);
+  await events.return(undefined);
+});
 
-test("thousands of entries at once reach a page that reads, and delay no request", { timeout: 180_000 }, async () => {
+test("thousands of entries at once reach a page that reads, and delay no request", async () => {
   const place = await work.begin();
   // A command enters the repository in the list.
   await place.run("checkpoint", "--run", "saved");

@@ -171,7 +171,7 @@ test("an address of more than 8 kB is refused", async () => {
   expect(await status({ path: `/api/runs?q=${"x".repeat(9000)}`, headers: bearer() })).toBe(414);
 });
 
-test("of 100 pages at most 32 can listen, and one that leaves makes room", { timeout: 60_000 }, async () => {
+test("of 100 pages at most 32 can listen, and one that leaves makes room", async () => {
   const controllers = Array.from({ length: 100 }, () => new AbortController());
   const open = (signal: AbortSignal): Promise<Response> =>
     fetch(`${page.origin}/api/events?topics=runs`, { headers: bearer(), signal });
@@ -251,48 +251,44 @@ test("--host needs a token of the user", async () => {
   expect([short.status, long.status]).toEqual([2, 2]);
 });
 
-test(
-  "a second `ui` opens the first, and a killed server leaves nothing that is believed",
-  { timeout: 60_000 },
-  async () => {
-    const file = join(journey.holdfast.directory, ".local/state/holdfast/ui/server.json");
-    expect(statSync(file).mode & 0o777).toBe(0o600);
-    const secret = (JSON.parse(readFileSync(file, "utf8")) as { secret: string }).secret;
-    const second = await journey.json("ui", "--no-open", "--here");
-    expect(second).toMatchObject({ kind: "running", origin: page.origin });
-    // The same command as before, with the port in it.
-    const repeated = await journey.json("ui", "--no-open", "--here", "--port", String(page.port));
-    expect(repeated).toMatchObject({ kind: "running", origin: page.origin });
-    expect(second.url).not.toContain(secret);
-    const named = await journey.json("ui", "--no-open", "--here", "work@2");
-    expect(named.url).toContain(`${page.origin}/r/repo-1/work/@2#k=`);
-    const shown = await journey.run("status", "work");
-    expect(shown.stderr).toContain(`Page: ${page.origin}/r/repo-1/work\n`);
-    expect(shown.stderr).not.toContain(secret);
-    expect(await journey.json("status", "work")).toMatchObject({ page: `${page.origin}/r/repo-1/work` });
-    expect(await journey.json("compare", "work", "work@1")).toMatchObject({
-      page: `${page.origin}/compare?r=repo-1%2Fwork&r=repo-1%2Fwork%401`,
-    });
-    // An error that waits for the user, too.
-    await journey.json("fork", "work@1", "--as", "other");
-    const refused = await journey.fails(4, "rm", "work");
-    expect(refused).toContain(`Page: ${page.origin}/r/repo-1/work\n`);
-    const { error } = JSON.parse(await journey.fails(4, "rm", "work", "--json"));
-    expect(error).toMatchObject({ code: "NEEDS_DECISION", page: `${page.origin}/r/repo-1/work` });
+test("a second `ui` opens the first, and a killed server leaves nothing that is believed", async () => {
+  const file = join(journey.holdfast.directory, ".local/state/holdfast/ui/server.json");
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  const secret = (JSON.parse(readFileSync(file, "utf8")) as { secret: string }).secret;
+  const second = await journey.json("ui", "--no-open", "--here");
+  expect(second).toMatchObject({ kind: "running", origin: page.origin });
+  // The same command as before, with the port in it.
+  const repeated = await journey.json("ui", "--no-open", "--here", "--port", String(page.port));
+  expect(repeated).toMatchObject({ kind: "running", origin: page.origin });
+  expect(second.url).not.toContain(secret);
+  const named = await journey.json("ui", "--no-open", "--here", "work@2");
+  expect(named.url).toContain(`${page.origin}/r/repo-1/work/@2#k=`);
+  const shown = await journey.run("status", "work");
+  expect(shown.stderr).toContain(`Page: ${page.origin}/r/repo-1/work\n`);
+  expect(shown.stderr).not.toContain(secret);
+  expect(await journey.json("status", "work")).toMatchObject({ page: `${page.origin}/r/repo-1/work` });
+  expect(await journey.json("compare", "work", "work@1")).toMatchObject({
+    page: `${page.origin}/compare?r=repo-1%2Fwork&r=repo-1%2Fwork%401`,
+  });
+  // An error that waits for the user, too.
+  await journey.json("fork", "work@1", "--as", "other");
+  const refused = await journey.fails(4, "rm", "work");
+  expect(refused).toContain(`Page: ${page.origin}/r/repo-1/work\n`);
+  const { error } = JSON.parse(await journey.fails(4, "rm", "work", "--json"));
+  expect(error).toMatchObject({ code: "NEEDS_DECISION", page: `${page.origin}/r/repo-1/work` });
 
-    await using other = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
-    // Of two servers, commands name the first.
-    expect((await journey.run("status", "work")).stderr).toContain(page.origin);
-    const gone = new Promise((resolve) => page.child.once("close", resolve));
-    page.child.kill("SIGKILL");
-    await gone;
-    expect(existsSync(file)).toBe(true);
-    expect((await journey.run("status", "work")).stderr).not.toContain("Page:");
-    expect(await other.get<Boot>("/api/boot")).toMatchObject({ readOnly: false });
-    page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
-    // The old token is worth nothing to the new server.
-    expect((await page.send({ path: "/api/boot", headers: { authorization: `Bearer ${other.token}` } })).status).toBe(
-      401,
-    );
-  },
-);
+  await using other = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+  // Of two servers, commands name the first.
+  expect((await journey.run("status", "work")).stderr).toContain(page.origin);
+  const gone = new Promise((resolve) => page.child.once("close", resolve));
+  page.child.kill("SIGKILL");
+  await gone;
+  expect(existsSync(file)).toBe(true);
+  expect((await journey.run("status", "work")).stderr).not.toContain("Page:");
+  expect(await other.get<Boot>("/api/boot")).toMatchObject({ readOnly: false });
+  page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+  // The old token is worth nothing to the new server.
+  expect((await page.send({ path: "/api/boot", headers: { authorization: `Bearer ${other.token}` } })).status).toBe(
+    401,
+  );
+});

@@ -112,7 +112,7 @@ process.kill(process.pid, "SIGKILL");
 `;
 
 const without = noBrowser === null ? "" : ` (without a browser: ${noBrowser})`;
-test(`\`list --json\` and the page show the same runs, in every status${without}`, { timeout: 180_000 }, async () => {
+test(`\`list --json\` and the page show the same runs, in every status${without}`, async () => {
   await using holdfast = await openHoldfast({ cwd: journey.repository() });
   const { store } = holdfast;
   const held: Lease[] = [];

@@ -29,7 +29,7 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await journey.json("checkpoint", "--run", "work", "--name", "one");
   });
 
-  test("two tabs of a server that was replaced ask once each, and say so", { timeout: 120_000 }, async () => {
+  test("two tabs of a server that was replaced ask once each, and say so", async () => {
     const cwd = journey.repository();
     const first = await startPage(journey.holdfast, { cwd, args: ["--here"] });
     await using _first = first;
@@ -50,7 +50,7 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await context.close();
   });
 
-  test("the page works at an address beyond this machine, too", { timeout: 120_000 }, async () => {
+  test("the page works at an address beyond this machine, too", async () => {
     const [outside] = Object.values(networkInterfaces())
       .flat()
       .filter((one) => one !== undefined && !one.internal && one.family === "IPv4");
@@ -74,7 +74,7 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await context.close();
   });
 
-  test("a hostile name reaches nothing, and no text becomes markup", { timeout: 120_000 }, async () => {
+  test("a hostile name reaches nothing, and no text becomes markup", async () => {
     await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
     const { page, context } = await visit(browser, server);
     for (const path of ["/", "/api/boot", "/assets/none.js"]) {
@@ -93,7 +93,7 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await context.close();
   });
 
-  test("a run that was put off waits no longer, until something happens to it", { timeout: 120_000 }, async () => {
+  test("a run that was put off waits no longer, until something happens to it", async () => {
     {
       await using holdfast = await openHoldfast({ cwd: journey.repository() });
       const { store } = holdfast;
@@ -139,76 +139,72 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await context.close();
   });
 
-  test(
-    "a run with hundreds of checkpoints has its handles, and a short story on a phone",
-    { timeout: 120_000 },
-    async () => {
-      {
-        await using holdfast = await openHoldfast({ cwd: journey.repository() });
-        const { store } = holdfast;
-        const birth = { workflow: "ralph", work: { kind: "task", text: "Try again and again" } } as const;
-        const lease = await store.takeLease({ run: "long", birth, label: "test" });
-        const planes = emptyPlanes({ workflow: "ralph", stage: "iterate" });
-        for (let sequence = 1; sequence <= 230; sequence += 1)
-          await store.commit({ lease, entries: [], checkpoint: { trigger: "iteration", planes } });
-        const decision = { name: "go", question: "Continue?", options: ["yes", "no"] };
-        const body = { for: "you", reason: "asks", until: null, decision };
-        await store.commit({ lease, entries: [{ kind: "run.waiting", body }] });
-        await store.releaseLease(lease);
-      }
-      await journey.json("tag", "long@230", "newest");
-      await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
-      const { page, context, surprises } = await visit(browser, server);
-      const repository = journey.repository().split("/").at(-1) ?? "";
-      await open(page, `${server.origin}/inbox`);
-      // Runs of several repositories can have one id.
-      await page.locator(".inbox-list a", { hasText: repository }).waitFor();
-      await open(page, `${server.origin}/r/${repository}/long`);
-      const handles = page.getByRole("slider");
-      await handles.nth(1).waitFor();
-      const said = async (): Promise<readonly (string | null)[]> =>
-        await handles.evaluateAll((all) => all.map((one) => one.getAttribute("aria-valuetext")));
-      expect(await said()).toEqual(["start of the run", "checkpoint 230, iterate"]);
-      await handles.nth(1).press("ArrowLeft");
-      await page.waitForURL(/@base\.\.229$/);
-      expect(await said()).toEqual(["start of the run", "checkpoint 229, iterate"]);
-      await handles.nth(0).press("ArrowRight");
-      await page.waitForURL(/@31\.\.229$/);
-      // Numbers of three digits do not cover each other.
-      const overlapping = await page.locator(".checkpoint-lane .dot").evaluateAll((dots) => {
-        const boxes = dots.map((dot) => dot.getBoundingClientRect());
-        return boxes.filter((one, index) =>
-          boxes.some(
-            (other, at) => at > index && other.top === one.top && other.left < one.right && one.left < other.right,
-          ),
-        ).length;
-      });
-      expect(overlapping).toBe(0);
-      // The question is above the undo of a tag.
-      await page.getByRole("tab", { name: "Now" }).click();
-      const top = async (selector: string): Promise<number> => (await page.locator(selector).boundingBox())?.y ?? -1;
-      expect(await top(".question")).toBeLessThan(await top(".undo-strip"));
-      await page.setViewportSize({ width: 390, height: 800 });
-      expect(await page.locator(".story .sentence:visible").count()).toBeLessThanOrEqual(40);
-      await page.getByRole("button", { name: /^Show \d+ earlier$/ }).click();
-      expect(await page.locator(".story .sentence:visible").count()).toBeGreaterThan(200);
-      // Large text on a phone fits, too.
-      const wide: string[] = [];
-      for (const path of ["/inbox", "/runs", `/r/${repository}/long`, `/r/${repository}/long/@2`]) {
-        await open(page, `${server.origin}${path}`);
-        await page.evaluate("document.documentElement.style.fontSize = '200%'");
-        if (await page.evaluate<boolean>("document.documentElement.scrollWidth > innerWidth")) wide.push(path);
-      }
-      expect(wide).toEqual([]);
-      // Without its server, no button seems to work.
-      await open(page, `${server.origin}/r/${repository}/long`);
-      const undo = page.locator(".undo-strip").getByRole("button", { name: "Undo" });
-      expect(await undo.getAttribute("aria-disabled")).toBe("false");
-      server.child.kill("SIGKILL");
-      await page.waitForSelector(".live[data-state=old]", { state: "attached" });
-      expect(await undo.getAttribute("aria-disabled")).toBe("true");
-      expect(surprises).toEqual([]);
-      await context.close();
-    },
-  );
+  test("a run with hundreds of checkpoints has its handles, and a short story on a phone", async () => {
+    {
+      await using holdfast = await openHoldfast({ cwd: journey.repository() });
+      const { store } = holdfast;
+      const birth = { workflow: "ralph", work: { kind: "task", text: "Try again and again" } } as const;
+      const lease = await store.takeLease({ run: "long", birth, label: "test" });
+      const planes = emptyPlanes({ workflow: "ralph", stage: "iterate" });
+      for (let sequence = 1; sequence <= 230; sequence += 1)
+        await store.commit({ lease, entries: [], checkpoint: { trigger: "iteration", planes } });
+      const decision = { name: "go", question: "Continue?", options: ["yes", "no"] };
+      const body = { for: "you", reason: "asks", until: null, decision };
+      await store.commit({ lease, entries: [{ kind: "run.waiting", body }] });
+      await store.releaseLease(lease);
+    }
+    await journey.json("tag", "long@230", "newest");
+    await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+    const { page, context, surprises } = await visit(browser, server);
+    const repository = journey.repository().split("/").at(-1) ?? "";
+    await open(page, `${server.origin}/inbox`);
+    // Runs of several repositories can have one id.
+    await page.locator(".inbox-list a", { hasText: repository }).waitFor();
+    await open(page, `${server.origin}/r/${repository}/long`);
+    const handles = page.getByRole("slider");
+    await handles.nth(1).waitFor();
+    const said = async (): Promise<readonly (string | null)[]> =>
+      await handles.evaluateAll((all) => all.map((one) => one.getAttribute("aria-valuetext")));
+    expect(await said()).toEqual(["start of the run", "checkpoint 230, iterate"]);
+    await handles.nth(1).press("ArrowLeft");
+    await page.waitForURL(/@base\.\.229$/);
+    expect(await said()).toEqual(["start of the run", "checkpoint 229, iterate"]);
+    await handles.nth(0).press("ArrowRight");
+    await page.waitForURL(/@31\.\.229$/);
+    // Numbers of three digits do not cover each other.
+    const overlapping = await page.locator(".checkpoint-lane .dot").evaluateAll((dots) => {
+      const boxes = dots.map((dot) => dot.getBoundingClientRect());
+      return boxes.filter((one, index) =>
+        boxes.some(
+          (other, at) => at > index && other.top === one.top && other.left < one.right && one.left < other.right,
+        ),
+      ).length;
+    });
+    expect(overlapping).toBe(0);
+    // The question is above the undo of a tag.
+    await page.getByRole("tab", { name: "Now" }).click();
+    const top = async (selector: string): Promise<number> => (await page.locator(selector).boundingBox())?.y ?? -1;
+    expect(await top(".question")).toBeLessThan(await top(".undo-strip"));
+    await page.setViewportSize({ width: 390, height: 800 });
+    expect(await page.locator(".story .sentence:visible").count()).toBeLessThanOrEqual(40);
+    await page.getByRole("button", { name: /^Show \d+ earlier$/ }).click();
+    expect(await page.locator(".story .sentence:visible").count()).toBeGreaterThan(200);
+    // Large text on a phone fits, too.
+    const wide: string[] = [];
+    for (const path of ["/inbox", "/runs", `/r/${repository}/long`, `/r/${repository}/long/@2`]) {
+      await open(page, `${server.origin}${path}`);
+      await page.evaluate("document.documentElement.style.fontSize = '200%'");
+      if (await page.evaluate<boolean>("document.documentElement.scrollWidth > innerWidth")) wide.push(path);
+    }
+    expect(wide).toEqual([]);
+    // Without its server, no button seems to work.
+    await open(page, `${server.origin}/r/${repository}/long`);
+    const undo = page.locator(".undo-strip").getByRole("button", { name: "Undo" });
+    expect(await undo.getAttribute("aria-disabled")).toBe("false");
+    server.child.kill("SIGKILL");
+    await page.waitForSelector(".live[data-state=old]", { state: "attached" });
+    expect(await undo.getAttribute("aria-disabled")).toBe("true");
+    expect(surprises).toEqual([]);
+    await context.close();
+  });
 });
