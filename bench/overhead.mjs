@@ -6,6 +6,7 @@
  *
  *   node bench/overhead.mjs [rounds]
  */
+import "./supported-node.mjs";
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

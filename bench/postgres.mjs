@@ -6,15 +6,16 @@
  *   node bench/postgres.mjs [rounds] [runs] [checkpoints]
  *   node bench/postgres.mjs 500 100000 100                    ten million checkpoints: takes minutes, and 7 GB of disk
  */
+import "./supported-node.mjs";
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { open } from "holdfast";
 import { startPostgres } from "./peers/postgres.mjs";
 import { openRaw } from "./peers/raw-postgres.mjs";
 import { print, printLoad, printTarget, quantile, spread } from "./report.mjs";
 
+const { open } = await import("holdfast");
 const rounds = Number(process.argv[2] ?? 500);
 const MANY = Number(process.argv[3] ?? 100_000);
 /** Of each run that is copied. */
@@ -43,7 +44,7 @@ function openStore(schema) {
 }
 
 async function saves() {
-  await using holdfast = await openStore("saves");
+  const holdfast = await openStore("saves");
   const run = await holdfast.createRun({ id: "small" });
   const { client, insert } = await openRaw(postgres.url);
   const [ours, raw, rates] = [[], [], []];
@@ -64,11 +65,12 @@ async function saves() {
     rates.push((WRITERS * 1000) / (performance.now() - began));
   }
   print(`${WRITERS} writers: ${spread(rates.slice(rates.length / 10))} saves/s`);
+  await holdfast.close();
 }
 
 /** What docs/operations.md computes with: bytes in the database, and connections of one process. */
 async function sizes() {
-  await using holdfast = await openStore("sizes");
+  const holdfast = await openStore("sizes");
   const count = WRITERS * 20;
   const bytes = async () => (await holdfast.store.stats()).bytes;
   const runs = await Promise.all(Array.from({ length: WRITERS }, (_, at) => holdfast.createRun({ id: `run-${at}` })));
@@ -90,6 +92,7 @@ async function sizes() {
   const { rows } = await client.query("SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'holdfast'");
   print(`connections of one process that works on ${WRITERS} runs: ${rows[0].n}`);
   await client.end();
+  await holdfast.close();
 }
 
 /** How the server stores long chunks: `EXTERNAL`, which Holdfast sets, against the server's own settings. Each round adds 64 KB of text that hardly compresses. */

@@ -5,14 +5,15 @@
  *
  *   node bench/save.mjs [rounds]
  */
+import "./supported-node.mjs";
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { zstdCompressSync } from "node:zlib";
-import { open } from "holdfast";
-import { openRaw } from "./peers/raw.mjs";
+import zlib from "node:zlib";
 import { print, printLoad, printTarget, quantile, spread } from "./report.mjs";
 
+const { open } = await import("holdfast");
+const { openRaw } = await import("./peers/raw.mjs");
 const rounds = Number(process.argv[2] ?? 1000);
 const directory = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
 try {
@@ -42,7 +43,7 @@ function bareFlush() {
 }
 
 async function smallSaves() {
-  await using holdfast = await open({ cwd: directory, store: join(directory, "small") });
+  const holdfast = await open({ cwd: directory, store: join(directory, "small") });
   const run = await holdfast.createRun({ id: "small" });
   const insert = openRaw(join(directory, "raw-small.db"));
   const [ours, raw] = [[], []];
@@ -51,6 +52,7 @@ async function smallSaves() {
     timeSync(raw, () => insert(JSON.stringify(values)));
     await time(ours, () => run.save({ values }));
   }
+  await holdfast.close();
   const [saves, inserts] = [ours, raw].map((times) => times.slice(rounds / 10));
   print(`save of a 1 KB state: ${spread(saves)} µs; raw insert: ${spread(inserts)} µs`);
   const value = quantile(saves, 0.5) / quantile(inserts, 0.5);
@@ -59,7 +61,7 @@ async function smallSaves() {
 
 async function manyWriters() {
   const [writers, saves] = [64, 4];
-  await using holdfast = await open({ cwd: directory, store: join(directory, "many") });
+  const holdfast = await open({ cwd: directory, store: join(directory, "many") });
   const runs = await Promise.all(Array.from({ length: writers }, (_, at) => holdfast.createRun({ id: `run-${at}` })));
   const rates = [];
   for (let round = 0; round < Math.max(20, rounds / 20); round += 1) {
@@ -72,6 +74,7 @@ async function manyWriters() {
     );
     rates.push((writers * saves * 1000) / (performance.now() - began));
   }
+  await holdfast.close();
   const measured = rates.slice(rates.length / 10);
   print(`64 writers: ${spread(measured)} saves/s`);
   printTarget({ what: "saves of 64 writers", value: quantile(measured, 0.5), unit: "/s", atLeast: 10_000 });
@@ -84,10 +87,11 @@ async function growingTranscript() {
   const times = [];
   let compressed = 0;
   const save = async (work) => {
-    await using holdfast = await open({ cwd: directory, store: place });
+    const holdfast = await open({ cwd: directory, store: place });
     const run =
       (await holdfast.listRuns()).length === 0 ? await holdfast.createRun({ id: "t" }) : await holdfast.run("t");
     await work(run);
+    await holdfast.close();
   };
   await save((run) => run.save({ values: { messages } }));
   const before = bytesIn(place);
@@ -98,7 +102,7 @@ async function growingTranscript() {
       if (turn % 100 === 0) messages.splice(0, messages.length >> 1);
       const fresh = messagesOf(10_000);
       messages.push(...fresh);
-      compressed += zstdCompressSync(JSON.stringify(fresh)).length;
+      compressed += zlib.zstdCompressSync(JSON.stringify(fresh)).length;
       await time(times, () => run.save({ values: { messages } }));
     }
   });

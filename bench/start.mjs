@@ -7,6 +7,7 @@
  *   (cd bench/peers && npm ci) && node bench/start.mjs        and OpenWorkflow, DBOS (needs PostgreSQL) and Restate
  *   HOLDFAST_BEFORE=<folder of a built package> node bench/start.mjs    and that build of Holdfast
  */
+import "./supported-node.mjs";
 import { spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -2,6 +2,7 @@
 // diff of 5,000 lines. Prints each budget, what was measured, and whether it was met. Fails if a count or a size is over its budget, or
 // processor time over twice its budget: a busy machine makes the same work cost somewhat more, but never as much.
 //   node bench/ui.mjs [--runs N] [--entries N] [--repositories N] [--idle SECONDS] [--package FOLDER]     after `node scripts/build.mjs`
+import "./supported-node.mjs";
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
