@@ -12,13 +12,14 @@ import type {
 } from "@holdfast/core/store-sql/driver";
 import type { HighWaterMark } from "@holdfast/core/store-sql/high-water";
 import pg from "pg";
+import { Batch, type Statement, parserOf } from "./batch.ts";
 import { InDoubt, isConflict, isLost, losesTrust, postgresError } from "./errors.ts";
 import { createNotices } from "./notices.ts";
 import type { Target } from "./target.ts";
 
 /*
- * The driver over pg. Statements are pipelined: `run` sends without waiting. The first save of a run takes two round trips: one locks and reads,
- * one writes and commits. While the handle holds the run's lease, the next ones take one (`checkHead`).
+ * The driver over pg. What one turn asks is one batch (batch.ts): `run` does not wait. The first save of a run takes two round trips: one locks and
+ * reads, one writes and commits. While the handle holds the run's lease, the next ones take one (`checkHead`).
  *
  * Transactions are READ COMMITTED. What keeps them apart are locks, always in this order: the advisory locks of a transaction, the rows of its runs
  * by id, the rows of chunks by digest. Every table with a run's number is written under the lock of the run's row.
@@ -85,6 +86,7 @@ export async function connectDriver(params: {
       session.run("ROLLBACK");
       throw error;
     } finally {
+      session.flush();
       // After an error of the server the connection is not used again: statements may still be under way.
       client.release(session.hasFailed());
     }
@@ -115,7 +117,9 @@ export async function connectDriver(params: {
     try {
       const result = await patiently(() =>
         connected(ANSWER_MS, async (session) => {
-          session.run(`BEGIN ISOLATION LEVEL READ COMMITTED; ${locksFor(claims, schema, ownLock)}`);
+          session.run("BEGIN ISOLATION LEVEL READ COMMITTED");
+          session.run(LOCKS[claims.sweep], [ownLock, LOCK_SPACE, lockKey(schema, "sweep")]);
+          if (claims.slots) session.run(LOCK_SLOTS, [LOCK_SPACE, lockKey(schema, "slots")]);
           if (doubt !== undefined) {
             const answer = await session.checked(examine);
             if (answer === "unknown") throw new InDoubt();
@@ -248,15 +252,18 @@ async function readFacts(pool: pg.Pool): Promise<ServerFacts> {
 const CHECK_HEAD =
   "SELECT 1 / count(*) FROM (SELECT run FROM runs WHERE run = ? AND head = ? AND coalesce((SELECT value FROM meta WHERE key = 'store/sweeps'), '0') = ? FOR UPDATE) AS unchanged";
 
-/** A sweep begins when no other write transaction is under way, so each of them knows the number of sweeps. Slots are decided one after the other. */
-function locksFor(claims: Claims, schema: string, own: string): string {
-  const sweep = claims.sweep === "begin" ? "pg_advisory_xact_lock" : "pg_advisory_xact_lock_shared";
-  const slots = claims.slots ? `, pg_advisory_xact_lock(${LOCKS}, ${lockKey(schema, "slots")})` : "";
-  return `SELECT pg_advisory_xact_lock(${own}), ${sweep}(${LOCKS}, ${lockKey(schema, "sweep")})${slots}`;
-}
+/**
+ * Before anything else. A sweep begins when no other write transaction is under way, so each of them knows the number of sweeps. Slots are decided one
+ * after the other.
+ */
+const LOCKS = {
+  none: "SELECT pg_advisory_xact_lock(?), pg_advisory_xact_lock_shared(?, ?)",
+  begin: "SELECT pg_advisory_xact_lock(?), pg_advisory_xact_lock(?, ?)",
+} as const satisfies Record<Claims["sweep"], string>;
+const LOCK_SLOTS = "SELECT pg_advisory_xact_lock(?, ?)";
 
 /** Distinguishes our advisory locks from those of other programs in the same database. */
-const LOCKS = 0x486f6c64;
+const LOCK_SPACE = 0x486f6c64;
 
 function lockKey(schema: string, purpose: string): number {
   return crc32(`${schema} ${purpose}`) | 0;
@@ -264,7 +271,7 @@ function lockKey(schema: string, purpose: string): number {
 
 /** Held while the tables of a schema are created. */
 export function schemaLock(schema: string): string {
-  return `SELECT pg_advisory_xact_lock(${LOCKS}, ${lockKey(schema, "tables")})`;
+  return `SELECT pg_advisory_xact_lock(${LOCK_SPACE}, ${lockKey(schema, "tables")})`;
 }
 
 /**
@@ -272,37 +279,63 @@ export function schemaLock(schema: string): string {
  * the caller asks again.
  */
 export function trySchemaLock(schema: string): string {
-  return `SELECT pg_try_advisory_lock(${LOCKS}, ${lockKey(schema, "tables")}) AS locked`;
+  return `SELECT pg_try_advisory_lock(${LOCK_SPACE}, ${lockKey(schema, "tables")}) AS locked`;
 }
 
 interface Session {
-  run(sql: string): void;
+  run(sql: string, params?: readonly SqlValue[]): void;
   /** Throws the first error of all statements so far: after it the server refuses the others with a less helpful one. */
   checked<T>(work: (tx: WriteTransaction) => Promise<T>): Promise<T>;
   /** COMMIT of a transaction that has failed is answered with ROLLBACK and without an error. */
   end(command: "COMMIT" | "ROLLBACK"): Promise<void>;
+  /** Sends what waits for the end of the turn. */
+  flush(): void;
   hasFailed(): boolean;
 }
 
+/** What is asked in one turn is one batch. */
 function sessionOn(client: pg.PoolClient, answerMs: number): Session {
   let failure: { readonly error: unknown } | undefined;
-  const limit = answerMs === 0 ? {} : { query_timeout: answerMs };
-  const sendTogether = togetherOn(client);
-  function send(sql: string, params: readonly SqlValue[], options: object): Promise<pg.QueryResult<Row>> {
-    sendTogether();
-    return client
-      .query<Row>({ ...statement(sql), values: params.map(toParameter), ...options })
-      .catch((error: unknown) => {
-        failure ??= { error };
-        throw error;
-      });
+  let waiting: Statement[] = [];
+  /** Called when the statements that wait have failed. */
+  let refused: ((error: Error) => void)[] = [];
+
+  function send(statement: Statement): void {
+    if (waiting.length === 0) process.nextTick(flush);
+    waiting.push(statement);
   }
+
+  function flush(): void {
+    if (waiting.length === 0) return;
+    const [statements, rejects] = [waiting, refused];
+    [waiting, refused] = [[], []];
+    const done = (error: Error | null): void => {
+      if (error === null) return;
+      failure ??= { error };
+      for (const reject of rejects) reject(error);
+    };
+    // Statements that nothing waits for are followed by one that something waits for, or the connection is given back.
+    client.query(new Batch(statements, { timeoutMs: rejects.length === 0 ? 0 : answerMs, done }));
+  }
+
+  function ask<T>(
+    sql: string,
+    params: readonly SqlValue[],
+    answer: (rows: readonly Row[], command: string) => T,
+  ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      send({ sql, params, answer: (rows, command) => resolve(answer(rows, command)) });
+      refused.push(reject);
+    });
+  }
+
   const tx: WriteTransaction = {
-    all: async (sql, params = []) => (await send(sql, params, limit)).rows,
-    run: (sql, params = []) => void send(sql, params, {}).catch(() => {}),
+    all: (sql, params = []) => ask(sql, params, (rows) => rows),
+    run: (sql, params = []) => send({ sql, params }),
   };
   return {
     run: tx.run,
+    flush,
     hasFailed: () => failure !== undefined,
     async checked(work) {
       let result;
@@ -317,7 +350,7 @@ function sessionOn(client: pg.PoolClient, answerMs: number): Session {
     async end(command) {
       let answer: string;
       try {
-        ({ command: answer } = await send(command, [], limit));
+        answer = await ask(command, [], (_, found) => found);
       } catch (error) {
         throw failure === undefined ? error : failure.error;
       }
@@ -327,65 +360,5 @@ function sessionOn(client: pg.PoolClient, answerMs: number): Session {
   };
 }
 
-/** What is sent in one turn leaves in one packet, so that neither side handles each statement of a transaction by itself. */
-function togetherOn(client: pg.PoolClient): () => void {
-  const { stream } = client.connection;
-  let waits = false;
-  return () => {
-    if (waits) return;
-    waits = true;
-    stream.cork();
-    process.nextTick(() => {
-      waits = false;
-      stream.uncork();
-    });
-  };
-}
-
-interface Statement {
-  readonly text: string;
-  readonly name?: string;
-}
-
-/** Statements of the store, prepared once on each connection. */
-const statements = new Map<string, Statement>();
-
-function statement(sql: string): Statement {
-  const known = statements.get(sql);
-  if (known !== undefined) return known;
-  let parameters = 0;
-  const text = sql.replaceAll("?", () => `$${(parameters += 1)}`);
-  // Others are sent once, or have no plan.
-  const isPrepared = /^(?:SELECT|INSERT|UPDATE|DELETE)\b/.test(sql) && parameters > 0;
-  const made = isPrepared ? { text, name: `holdfast_${statements.size}` } : { text };
-  statements.set(sql, made);
-  return made;
-}
-
-/*
- * TEXT of PostgreSQL cannot hold the character NUL. It is written as U+0001 U+0002, and U+0001 as U+0001 U+0001. JSON has neither, since it escapes
- * control characters.
- */
-const ESCAPE = "\u0001";
-
-function toParameter(value: SqlValue): SqlValue {
-  if (typeof value !== "string" || !(value.includes("\0") || value.includes(ESCAPE))) return value;
-  return value.replaceAll(ESCAPE, ESCAPE + ESCAPE).replaceAll("\0", `${ESCAPE}\u0002`);
-}
-
-function fromText(value: string): string {
-  if (!value.includes(ESCAPE)) return value;
-  // oxlint-disable-next-line no-control-regex
-  return value.replaceAll(/\u0001([\u0001\u0002])/g, (_, next: string) => (next === ESCAPE ? ESCAPE : "\0"));
-}
-
-const NUMBERS: ReadonlySet<number> = new Set([20, 21, 23, 26, 1700]);
-const BYTEA = 17;
-
-const TYPES: pg.CustomTypesConfig = {
-  getTypeParser(oid: number) {
-    if (NUMBERS.has(oid)) return Number;
-    if (oid === BYTEA) return (value: string) => Buffer.from(value.slice(2), "hex");
-    return fromText;
-  },
-};
+/** For what pg itself parses. */
+const TYPES: pg.CustomTypesConfig = { getTypeParser: parserOf };

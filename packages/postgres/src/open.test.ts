@@ -8,6 +8,7 @@ import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harne
 import { GUARDED, postgresMissing, sharedPostgres } from "@holdfast/test-support/postgres-server";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { openTestStore } from "@holdfast/test-support/test-stores";
+import { putMeta } from "@holdfast/core/store-sql/schema";
 import { connectDriver } from "./driver.ts";
 import { openPostgresStore } from "./open.ts";
 import { parseTarget } from "./target.ts";
@@ -245,6 +246,33 @@ describe("a store in PostgreSQL", () => {
     await saving;
     expect(await entries.next()).toMatchObject({ value: { run: "late", kind: "checkpoint" } });
     watching.abort();
+  });
+
+  test("does not commit what was sent behind a statement that failed, and works on", async () => {
+    const server = await sharedPostgres();
+    const url = server.url();
+    const store = await open(url);
+    const driver = await connectDriver({
+      target: parseTarget(url),
+      highWater: () => null,
+      ownClock: true,
+      patienceMs: 0,
+    });
+    onTestFinished(() => driver.close());
+    const write = (broken: string): Promise<void> =>
+      driver.write(
+        { sweep: "none", slots: false },
+        async (tx) => {
+          putMeta(tx, "fact/a", "1");
+          tx.run(broken);
+          putMeta(tx, "fact/b", "2");
+        },
+        () => Promise.resolve("repeat"),
+      );
+    await expect(write("SELECT missing FROM meta WHERE key = 'x'")).rejects.toThrow('column "missing" does not exist');
+    expect([await store.getMeta("a"), await store.getMeta("b")]).toEqual([undefined, undefined]);
+    await write("SELECT value FROM meta WHERE key = 'x'");
+    expect([await store.getMeta("a"), await store.getMeta("b")]).toEqual(["1", "2"]);
   });
 
   test("that is older than this machine has seen it is refused", async () => {

@@ -115,7 +115,7 @@ async function explainAll(
 ): Promise<readonly { readonly statement: string; readonly plan: string }[]> {
   tx.run("SET LOCAL plan_cache_mode TO force_generic_plan");
   const statements = await tx.all(
-    "SELECT name, statement, cardinality(parameter_types) AS n FROM pg_prepared_statements WHERE name LIKE ?",
+    "SELECT name, statement, cardinality(parameter_types) AS n FROM pg_prepared_statements WHERE name LIKE ? AND cardinality(parameter_types) > 0",
     ["holdfast_%"],
   );
   return Promise.all(

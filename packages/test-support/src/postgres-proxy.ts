@@ -23,6 +23,8 @@ export interface PostgresProxy {
   cut(cut: Cut): void;
   /** How many statements the client has sent since `cut`. */
   sent(): number;
+  /** How often the prepared statements that it has sent since `cut` had to be answered. A client can wait for each time. */
+  asked(): number;
 }
 
 const SOCKET = ".s.PGSQL.5432";
@@ -34,6 +36,7 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
   const clients = new Set<Socket>();
   let plan: Cut | null = null;
   let count = 0;
+  let asks = 0;
   let isDown = false;
 
   const proxy = createServer((client) => {
@@ -53,6 +56,9 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
     backend.on("data", (bytes) => void client.write(bytes));
     let pending = Buffer.alloc(0);
     let isStarted = false;
+    /** Texts of the prepared statements, and that of the one whose parameters came last. */
+    const prepared = new Map<string, string>();
+    let bound = "";
     client.on("data", (bytes) => {
       pending = Buffer.concat([pending, bytes]);
       for (;;) {
@@ -62,11 +68,17 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
         if (pending.length < length) return;
         const message = pending.subarray(0, length);
         pending = pending.subarray(length);
-        // A statement ends with Sync, or is one simple Query.
-        const isStatement = isStarted && (message[0] === 0x53 || message[0] === 0x51);
+        const type = isStarted ? String.fromCharCode(message[0] ?? 0) : "";
+        // Of Parse: name and text. Of Bind: portal and name.
+        const [first = "", second = ""] = message.subarray(5).toString("latin1").split("\0");
+        if (type === "P") prepared.set(first, second);
+        if (type === "B") bound = prepared.get(second) ?? "";
+        // A prepared statement is sent by Execute, others by a simple Query.
+        const isStatement = type === "E" || type === "Q";
         isStarted = true;
         if (isStatement) count += 1;
-        const isNamed = message.includes("COMMIT\0") && plan?.statement === "COMMIT";
+        if (type === "S") asks += 1;
+        const isNamed = type === "E" && bound === "COMMIT" && plan?.statement === "COMMIT";
         const isCut = isStatement && (isNamed || plan?.statement === count);
         if (!isCut || plan?.when === "after") backend.write(message);
         if (!isCut) continue;
@@ -90,9 +102,10 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
     url: (of) => of.replace(/@[^/]+\//, `@${encodeURIComponent(directory)}/`),
     cut(next) {
       plan = next;
-      count = 0;
+      [count, asks] = [0, 0];
       isDown = false;
     },
     sent: () => count,
+    asked: () => asks,
   };
 }
