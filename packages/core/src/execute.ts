@@ -47,7 +47,7 @@ export interface ExecuteParams<S extends object> {
   /** Continue although the workflow's definition differs from the one that the run began with. */
   readonly allowChanged?: boolean;
   readonly driver?: SessionDriver;
-  /** The lease of a run that the caller has just created, and the run as read under it. Absent: it is acquired here, and released at the end. */
+  /** The lease of a run that the caller has begun, and the run as read under it. Absent: it is acquired here, and released at the end. */
   readonly begun?: { readonly lease: AcquiredLease; readonly run: RunSummary } | undefined;
 }
 
@@ -81,7 +81,8 @@ async function executeLeased<S extends object>(
     rejectWaitingRun(summary, params.wakes);
     const meanwhile = await endedOutcome(adapters, summary);
     if (meanwhile !== null) return meanwhile;
-    const stopped = await applySignal(adapters, lease.lease, summary);
+    // A run that was created with this lease has had no signal before it.
+    const stopped = lease.created === undefined ? await applySignal(adapters, lease.lease, summary) : null;
     if (stopped !== null) return stopped;
     const { state } = summary;
     if (state.kind === "waiting") {
@@ -107,7 +108,7 @@ async function runStages<S extends object>(
   const runSession = await prepareRun({
     adapters,
     summary,
-    lease: lease.lease,
+    lease,
     workflow,
     listen,
     allowChanged,
@@ -146,7 +147,7 @@ async function work<S extends object>(
   signal.addEventListener("abort", interrupt);
   if (signal.aborted) interrupt();
   const session = limitSession(runSession, params.sessionMs);
-  const signals = watchSignals(runSession, lease.lease.epoch);
+  const signals = watchSignals(runSession, lease);
   try {
     await using _watching = signals;
     await using _clock = saveOnTimer(runSession);

@@ -5,10 +5,12 @@ import { HEARTBEAT_MS, type Lease } from "./lease.ts";
 import { Stopped } from "./progress.ts";
 import type { Saver } from "./save.ts";
 import { applySignal } from "./signals.ts";
-import { type LeasedBirth, type SlotClaim, type Store, isStoreClosed } from "./store.ts";
+import { type CreatedRun, type LeasedBirth, type SlotClaim, type Store, isStoreClosed } from "./store.ts";
 
 export interface AcquiredLease extends AsyncDisposable {
   readonly lease: Lease;
+  /** The run, if it was created with this lease and its first checkpoint. */
+  readonly created: CreatedRun | undefined;
   /** Called when another process has taken the lease, at the latest after the next heartbeat, even if nothing is written. */
   onLost(report: (error: HoldfastError) => void): void;
   /**
@@ -32,7 +34,7 @@ export async function acquireLease(
   if (birth !== undefined) await rejectRolledBackStore(adapters, run);
   const { store } = adapters;
   const label = `holdfast run ${run}`;
-  const lease = await store.takeLease({
+  const { created, ...lease } = await store.takeLease({
     run,
     label,
     ...(slot === undefined ? {} : { slot }),
@@ -52,6 +54,7 @@ export async function acquireLease(
   holders.set(key, (holders.get(key) ?? 0) + 1);
   return {
     lease,
+    created,
     onLost(report) {
       reportLost = report;
     },

@@ -7,8 +7,8 @@ import { answerFile, isAnswered } from "./agent-log.ts";
 import { RESOURCES, exceeded } from "./budget.ts";
 import type { Checkpoint, Toolchain } from "./checkpoint.ts";
 import type { NewEntry, RunResumed } from "./journal.ts";
-import type { Lease } from "./lease.ts";
-import { type LoadedRun, RunSession, type SessionDriver, emitNote, loadRun } from "./run-session.ts";
+import type { AcquiredLease } from "./hold-lease.ts";
+import { type LoadedRun, RunSession, type SessionDriver, emitNote, loadCreated, loadRun } from "./run-session.ts";
 import { type Position, type RunningStep, interruptedSteps, recoveryEvents } from "./position.ts";
 import type { ProgressListener } from "./progress.ts";
 import { filesBeforeSetup } from "./prepare-worktree.ts";
@@ -32,7 +32,7 @@ import type { Workspace } from "./workspace.ts";
 export async function prepareRun<S extends object>(params: {
   readonly adapters: Adapters;
   readonly summary: RunSummary;
-  readonly lease: Lease;
+  readonly lease: Pick<AcquiredLease, "lease" | "created">;
   readonly workflow: Workflow<S>;
   readonly listen: ProgressListener | undefined;
   readonly allowChanged: boolean;
@@ -40,10 +40,11 @@ export async function prepareRun<S extends object>(params: {
   readonly starts: boolean;
   readonly driver?: SessionDriver | undefined;
 }): Promise<RunSession> {
-  const { adapters, summary, workflow, lease, listen, driver } = params;
+  const { adapters, summary, workflow, listen, driver } = params;
+  const { lease, created } = params.lease;
   const run = summary.id;
   const apply = eventsOf(workflow, run);
-  const loaded = await loadRun(adapters, run, apply);
+  const loaded = created === undefined ? await loadRun(adapters, run, apply) : loadCreated(created.first, apply);
   const { newest, fellBack, state } = loaded;
   checkDefinition(workflow, run, state.position, params.allowChanged);
   // Under the first lease of a run there is no earlier worker. The check saves a scan of all processes of the machine.

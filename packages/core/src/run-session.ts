@@ -429,6 +429,12 @@ export async function loadRun(
   return { ...(await loadFrom(store, newest, apply)), newest };
 }
 
+/** A run that this process has just created with its first checkpoint: nothing follows it, and there are no effects. */
+export function loadCreated(first: Checkpoint, apply: ApplyEvent): LoadedRun {
+  const loaded = loadState({ run: first.run, checkpoint: first, entries: [], effects: [], apply });
+  return { ...loaded, position: loaded.state.position, milliseconds: 0, newest: first, top: first.sequence };
+}
+
 /** Loads a run from a checkpoint that the caller already has. */
 export async function loadFrom(
   store: Store,

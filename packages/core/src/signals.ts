@@ -9,7 +9,7 @@ import { revertUnexpectedFiles } from "./restore-files.ts";
 import type { RunSession, SaveRequest } from "./run-session.ts";
 import { type RunSummary, isEnded } from "./run.ts";
 import { type CheckpointRequest, type Signal, type StopSignal, type StoredSignal, stopSignalIn } from "./signal.ts";
-import type { Store } from "./store.ts";
+import type { CreatedRun, Store } from "./store.ts";
 import { waitingEntry } from "./waiting.ts";
 
 interface SignalWatch extends AsyncDisposable {
@@ -18,8 +18,12 @@ interface SignalWatch extends AsyncDisposable {
 }
 
 /** Handles the run's signals while this process executes it. A failure here never fails the run. */
-export function watchSignals(runSession: RunSession, epoch: number): SignalWatch {
+export function watchSignals(
+  runSession: RunSession,
+  { lease, created }: { readonly lease: Lease; readonly created: CreatedRun | undefined },
+): SignalWatch {
   const { store } = runSession.adapters;
+  const { epoch } = lease;
   const causes = new Map<Error, StopSignal>();
   let current = "";
   let failed = false;
@@ -74,7 +78,7 @@ export function watchSignals(runSession: RunSession, epoch: number): SignalWatch
   const timer = setInterval(pollOnce, SIGNAL_POLL_MS);
   timer.unref();
   // At once, so that even a short run removes requests that its earlier holders left.
-  pollOnce();
+  if (created === undefined) pollOnce();
   return {
     async handled(cause) {
       const signal = causes.get(cause);

@@ -39,7 +39,8 @@ export interface Store {
    * - With `slot` it also acquires a slot, decided in the same transaction over the leases of all runs. LOOP_LIMIT, and nothing is written,
    * when none is free (data: the holders). A waiting handle tries again by calling again.
    * - With `birth` a missing run is created in the same transaction (RUN_EXISTS as in `createRun`): a refused caller leaves no run behind.
-   * With `birth.first` that transaction also contains the first commit of a run that has no checkpoint.
+   * With `birth.first` that transaction also contains the first commit of a run that has no checkpoint. The caller that creates a run so gets
+   * it as `created`, and need not read it.
    */
   takeLease(params: {
     readonly run: string;
@@ -48,7 +49,7 @@ export interface Store {
     readonly staleAfterMs?: number;
     readonly over?: number;
     readonly slot?: SlotClaim;
-  }): Promise<Lease>;
+  }): Promise<TakenLease>;
   /** Throws LEASE_LOST when the epoch is stale. */
   renewLease(lease: Lease): Promise<Lease>;
   /** Releasing a lease that is no longer held is not an error. */
@@ -240,6 +241,17 @@ export interface RunBirth {
 export interface LeasedBirth extends RunBirth {
   /** Ignored when the run has a checkpoint. */
   readonly first?: CommitBody;
+}
+
+export interface TakenLease extends Lease {
+  /** The call has created the run with its first checkpoint. Absent: the run was there before, or there is no such checkpoint. */
+  readonly created?: CreatedRun;
+}
+
+/** A run as it was created: what `getRun` and `latest` would answer. No process can have written to it before. */
+export interface CreatedRun {
+  readonly run: RunSummary;
+  readonly first: Checkpoint;
 }
 
 export interface SlotClaim {

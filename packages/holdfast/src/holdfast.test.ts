@@ -4,8 +4,10 @@ import type { Adapters } from "@holdfast/core/adapters";
 import { defineWorkflow } from "@holdfast/core/workflow";
 import { createBenchAgent } from "@holdfast/test-support/core/work-bench";
 import { createTestRepository } from "@holdfast/test-support/git/repository";
+import { startProxy } from "@holdfast/test-support/postgres-proxy";
+import { postgresMissing, sharedPostgres } from "@holdfast/test-support/postgres-server";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { openHoldfast } from "./open.ts";
 
 const oneStep = defineWorkflow({
@@ -27,6 +29,23 @@ test("in a repository the count sees git", async () => {
   const repository = createTestRepository();
   onTestFinished(() => repository.dispose());
   expect(await countedRun(repository.root)).toBeGreaterThan(0);
+});
+
+test("a run of one step on PostgreSQL asks the server seven times", async ({ skip }) => {
+  const missing = postgresMissing();
+  skip(missing !== null, missing ?? "");
+  const url = (await sharedPostgres()).url();
+  const proxy = await startProxy(url, onTestFinished);
+  // Heartbeats and the poll for signals would ask more, on a slow machine.
+  vi.useFakeTimers({ toFake: ["setInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  await using holdfast = await openHoldfast({ cwd: scratchDirectory(onTestFinished), store: proxy.url(url) });
+  const start = async (id: string) => await holdfast.start({ workflow: oneStep, work: { kind: "none" }, id });
+  await start("first");
+  proxy.cut({ statement: 0, when: "after", stay: false });
+  expect(await start("second")).toMatchObject({ outcome: { kind: "done", reason: "hello" } });
+  // Whether the id is free, twice because it ends its transaction; three to create the run; its step; its end.
+  expect(proxy.asked()).toBe(7);
 });
 
 const CALL = { role: "impl", prompt: "do it", model: null, yolo: false, changesFiles: false };

@@ -188,9 +188,11 @@ async function planId(adapters: Adapters, request: StartRequest): Promise<BeginP
   return { kind: "begin", id: free };
 }
 
+/** A removed run is still in the store. */
 async function findNamed({ store }: Adapters, id: string): Promise<RunSummary | "absent" | "removed"> {
-  const [tombstone, run] = await Promise.all([readRunTombstone(store, id), store.getRun(id)]);
-  return tombstone === undefined ? (run ?? "absent") : "removed";
+  const run = await store.getRun(id);
+  if (run === undefined) return "absent";
+  return (await readRunTombstone(store, id)) === undefined ? run : "removed";
 }
 
 /**

@@ -476,7 +476,7 @@ export class RunService {
       return await mirroredWork(mirrored, async (listen) => {
         const notify = (text: string): void => emitNote({ clock: this.#adapters.clock, run, listen }, text);
         const slot = slotRequest({ workflow, loops, loopSlot, signal, notify });
-        return await reportUndone(this.#adapters, await work({ signal, listen, sessionMs, slot }));
+        return await work({ signal, listen, sessionMs, slot });
       });
     } finally {
       starting?.remove();

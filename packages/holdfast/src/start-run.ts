@@ -91,10 +91,16 @@ export async function startRun(adapters: Adapters, plan: StartPlan, watching: Ex
   await using lease = await acquireLease(adapters, id, undefined, birth);
   return await execute({ waited: false, lease });
 
-  async function execute({ waited, lease }: LeasedWork): Promise<RunReport> {
+  async function execute(held: LeasedWork): Promise<RunReport> {
+    const report = await executeHeld(held);
+    // Nothing undoes a run under the lease with which it was created.
+    return held.lease?.created === undefined ? await reportUndone(adapters, report) : report;
+  }
+
+  async function executeHeld({ waited, lease }: LeasedWork): Promise<RunReport> {
     if (hasFiles && !waits) await begin();
     // Another process may have finished the work since it was planned.
-    const found = await adapters.store.getRun(id);
+    const found = lease?.created?.run ?? (await adapters.store.getRun(id));
     if (found !== undefined && isEnded(found.state)) return await earlierReport(adapters, found);
     if (waited) {
       const asked = { answers: AS_IT_IS_NOW, from: undefined, force: false, limit: {}, limits: {}, change: null };
@@ -197,11 +203,13 @@ export async function resumeRun(
   rejectWaitingRun(planned.run, wakes);
   throwIfBlocked(run, planned);
   // A run that has ended, or that needs a decision first, occupies no slot.
-  return await withSlot(adapters, run, outcomeOf(planned) === null ? watching.slot : null, async ({ waited }) => {
+  const slot = outcomeOf(planned) === null ? watching.slot : null;
+  const report = await withSlot(adapters, run, slot, async ({ waited }) => {
     if (!waited) return await continueRun(adapters, request, planned, watching);
     const now = await again();
     return await continueRun(adapters, request, now, watching, planned.findings);
   });
+  return await reportUndone(adapters, report);
 }
 
 /** Called with the slot held, if the run needs one. */

@@ -90,20 +90,40 @@ export async function listRuns(
 
 function runSummary(row: Row): RunSummary {
   const run = parseBirth(text(row, "birth"));
-  const fold = parseState(textOrNull(row, "state"), run.id);
   const body = textOrNull(row, "body");
   const head = body === null ? null : parseCheckpointBody(body, run.id).head;
+  return summarizeRun({
+    run,
+    state: textOrNull(row, "state"),
+    checkpoints: integer(row, "checkpoints"),
+    latest: head === null ? null : { ...head, createdAt: isoTime(row, "at") },
+    entries: integer(row, "entries"),
+  });
+}
+
+export function summarizeRun(params: {
+  readonly run: Run;
+  /** JSON of the run's fold. */
+  readonly state: string | null;
+  readonly checkpoints: number;
+  readonly latest: RunSummary["latest"];
+  readonly entries: number;
+}): RunSummary {
+  const { run, checkpoints, latest, entries } = params;
+  const fold = parseState(params.state, run.id);
   return deepFreeze({
     ...run,
     state: fold.state,
     unfinishedRestore: unfinishedTarget(fold),
-    checkpoints: integer(row, "checkpoints"),
-    latest:
-      head === null
-        ? null
-        : { sequence: head.sequence, createdAt: isoTime(row, "at"), stage: head.stage, iteration: head.iteration },
-    entries: integer(row, "entries"),
+    checkpoints,
+    latest: latest === null ? null : latestOf(latest),
+    entries,
   });
+}
+
+/** Without what a caller's checkpoint has besides. */
+function latestOf({ sequence, createdAt, stage, iteration }: NonNullable<RunSummary["latest"]>): RunSummary["latest"] {
+  return { sequence, createdAt, stage, iteration };
 }
 
 /** CHECKPOINT_DROPPED, CHECKPOINT_NOT_FOUND, or STORE_CORRUPT with the newest whole checkpoint in its data. */
@@ -160,7 +180,7 @@ async function decodePlanes(tx: ReadTransaction, root: string, head: CheckpointR
   return planes;
 }
 
-function isPlanes(value: Json): value is Planes & Json {
+export function isPlanes(value: Json): value is Planes & Json {
   return typeof value === "object" && value !== null && !Array.isArray(value) && "position" in value;
 }
 

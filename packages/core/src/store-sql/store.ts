@@ -8,13 +8,14 @@ import {
   listProcessLocks,
   sweepProcessLocks,
 } from "@holdfast/platform/process-lock";
+import type { Planes } from "../checkpoint.ts";
 import type { JournalEntry } from "../journal.ts";
 import { deepFreeze } from "../json.ts";
 import { DEFAULT_STALE_AFTER_MS, type Lease } from "../lease.ts";
 import { checkTagName } from "../run.ts";
 import { type StoredSignal, captureSignal } from "../signal.ts";
 import { captureNewRun, checkRunId, checkSequence, claimOf, othersOf } from "../store-commit.ts";
-import { type CutRun, type Store, storeClosed } from "../store.ts";
+import { type CommitBody, type CreatedRun, type CutRun, type Store, storeClosed } from "../store.ts";
 import {
   addTag,
   captureForSql,
@@ -37,21 +38,24 @@ import {
   findTombstones,
   getCheckpoint,
   getRun,
+  isPlanes,
   journalPage,
   latestCheckpoint,
   listCheckpoints,
   listEffects,
   listRuns,
   readStats,
+  summarizeRun,
 } from "./read.ts";
 import { readLease, readLeases, readSignals } from "./records.ts";
 import { FACT, getMeta, integer } from "./schema.ts";
 import { sweep } from "./sweep.ts";
 import { type ValueMemory, createValueMemory } from "../chunks.ts";
 import { checkStoredRun, exportRun, importRun } from "./transfer.ts";
+import { capture } from "../values.ts";
 import { verify } from "./verify.ts";
 import { watchEntries } from "./watch.ts";
-import { type Handle, type Job, type Needs, createGroup, momentsOf } from "./write.ts";
+import { type Handle, type Job, type Needs, type Writing, createGroup, momentsOf } from "./write.ts";
 
 const PAGE = 256;
 const NO_SIGNALS: readonly StoredSignal[] = Object.freeze([]);
@@ -249,27 +253,27 @@ export function createSqlStore(params: {
     listRuns: (query = {}) => read(async (tx) => listRuns(tx, query, await cuts.hide(tx))),
 
     async takeLease({ run, label, staleAfterMs = DEFAULT_STALE_AFTER_MS, over, slot, birth }) {
-      const lease = await write(
+      const { lease, place, created } = await write(
         () => ({ runs: [run], slots: slot !== undefined, clock: true }),
         () => {
           holdLock();
           const born = birth === undefined ? undefined : captureNewRun({ ...birth, id: run });
           const take = takeLease(handle, { run: checkRunId(run), label, staleAfterMs, over, slot, born });
-          const first = birth?.first === undefined ? undefined : captureForSql(birth.first, memoryOf(run));
-          if (first === undefined) return take;
+          const first = birth?.first === undefined ? null : captureFirst(birth.first, memoryOf(run));
           return async (writing) => {
+            const wasThere = writing.findHead(run) !== undefined;
             const taken = await take(writing);
-            const { sequence } = writing.head(run);
-            if (sequence === 0) await commit(handle, claimOf(taken), first)(writing);
-            return taken;
+            const begun = first === null ? null : await begin(handle, writing, taken, first);
+            return { lease: taken, place: writing.head(run), created: wasThere ? null : begun };
           };
         },
       );
       const isNew = held.get(run)?.epoch !== lease.epoch;
       held.set(run, lease);
+      places.set(run, { number: place.number, run: place.run });
       // A file that is not removed costs nothing; gc tries again.
       if (isNew) await sweepLocks().catch(() => undefined);
-      return lease;
+      return created === null ? lease : Object.freeze({ ...lease, created });
     },
     renewLease: (lease) =>
       write(
@@ -438,6 +442,32 @@ export function createSqlStore(params: {
       return closing;
     },
   };
+}
+
+interface FirstCommit {
+  readonly captured: ReturnType<typeof captureForSql>;
+  readonly planes: Planes | null;
+}
+
+function captureFirst(first: CommitBody, memory: ValueMemory): FirstCommit {
+  const planes = first.checkpoint === undefined ? null : capture(first.checkpoint.planes);
+  return { captured: captureForSql(first, memory), planes: planes !== null && isPlanes(planes) ? planes : null };
+}
+
+/** Makes the first commit of a run that has no checkpoint. Returns the run as a reader will find it; null: it had one, or gets none. */
+async function begin(
+  handle: Handle,
+  writing: Writing,
+  lease: Lease,
+  { captured, planes }: FirstCommit,
+): Promise<CreatedRun | null> {
+  if (writing.head(lease.run).sequence > 0) return null;
+  const { checkpoint } = await commit(handle, claimOf(lease), captured)(writing);
+  if (checkpoint === null || planes === null) return null;
+  return Object.freeze({
+    run: summarizeRun({ ...writing.head(lease.run), latest: checkpoint }),
+    first: Object.freeze({ ...checkpoint, planes }),
+  });
 }
 
 /** Runs of which a reader's files hold less than was written: refused one by one, while the others stay readable. A writer is never opened on them. */

@@ -450,9 +450,13 @@ export const leaseCases: readonly StoreCase[] = [
         (await loser.listCheckpoints({ run: "a" })).map(({ sequence }) => sequence),
         [2, 1],
       );
+      // Who has created a run so need not read it. Others do not get what they have not made.
+      const made = await take(loser, 4, "c");
+      assert.deepEqual(made.created, { run: await loser.getRun("c"), first: await loser.latest("c") });
+      assert.deepEqual((await take(loser, 5, "c")).created, undefined);
       // A run whose creator died before the first checkpoint gets it from the next one.
       await loser.createRun({ id: "b", ...birth });
-      await take(loser, 4, "b");
+      assert.equal((await take(loser, 4, "b")).created, undefined);
       assert.deepEqual((await loser.latest("b"))?.planes.context.values, { n: 4 });
     },
   },
