@@ -165,11 +165,12 @@ describe("debate", () => {
     test("that is HIGH asks a person, also when devops claims more", () => {
       const round = [
         position("security-analyst", "Redis"),
-        position("devops-engineer", "a cookie", { veto: { ...unsafe, target: "Redis" } }),
+        position("devops-engineer", "a cookie", { veto: { ...unsafe, target: "Redis", reason: "it leaks. " } }),
       ];
       expect(nextConflictStep(sampleConflict(sides, [round]), rules)).toMatchObject({
         kind: "escalate",
         reason: "high_veto",
+        question: expect.stringMatching(/ vetoed: it leaks\. Which shall it be\?$/),
       });
     });
 

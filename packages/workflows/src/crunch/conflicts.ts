@@ -185,7 +185,7 @@ function byVote({ conflict, positions, tally, rules }: Debated): ConflictStep {
 }
 
 function escalate(conflict: Conflict, reason: EscalationReason, why: string): ConflictStep {
-  const question = `The agents disagree about ${conflict.topic}, and ${why}. Which shall it be?`;
+  const question = `The agents disagree about ${conflict.topic}, and ${why.trimEnd().replace(/\.$/, "")}. Which shall it be?`;
   const offered = [...conflict.choices, ...positionsAfter(conflict, conflict.rounds.length).map((one) => one.choice)];
   const options = offered.filter((choice, index) => offered.findIndex((one) => equalText(one, choice)) === index);
   return { kind: "escalate", reason, question, options };

@@ -116,7 +116,7 @@ export function decideNext(params: {
   if (last >= options.maxIterations)
     return {
       kind: "limit",
-      reason: `${count(last, "iteration", "iterations")}, which is the limit, and the criterion does not hold`,
+      reason: `${count(last, "iteration", "iterations")}, which is the limit, and the criterion still fails`,
     };
   if (options.maxMinutes !== null && milliseconds >= options.maxMinutes * 60_000)
     return { kind: "limit", reason: `${options.maxMinutes} minutes of work, which is the limit` };
