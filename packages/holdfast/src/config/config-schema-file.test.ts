@@ -63,7 +63,7 @@ beforeAll(async () => {
 });
 
 describe("the published schema of the config file", () => {
-  test("is current; `npx vitest run -u` on this file writes it", async () => {
+  test("is current; `npx vitest run FILE --update` writes it", async () => {
     await expect(`${JSON.stringify(await makeSchema(), null, 2)}\n`).toMatchFileSnapshot(fileURLToPath(SCHEMA));
   });
 
