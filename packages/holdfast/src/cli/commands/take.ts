@@ -92,7 +92,6 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
     text: () => takenText(id, plan, taken),
   });
   shell.notify(nextText(id, plan));
-  if (after.submitted) shell.notify(submittedNote(id));
   return "done";
 }
 
@@ -282,11 +281,6 @@ function planText(id: string, plan: TakePlan, page: Page, dryRun = false): strin
     head +
     lines.map(([label, text]) => (text === null ? "" : hangingIndent({ label, labelWidth: 10, text }, page))).join("")
   );
-}
-
-/** Otherwise a worker may continue the run before the user does. */
-function submittedNote(id: string): string {
-  return `It is in the queue, so a worker may continue it first. To keep it for yourself: \`holdfast queue --cancel ${id}\`.`;
 }
 
 /** Without the files of the newest checkpoint, `resume` needs the user's decision. */
