@@ -197,6 +197,10 @@ function startWorker({ name, clone, env, entry, slots }) {
       if (kind === "ended") for (const one of runs) if (one.id === id) one.active = false;
     });
   });
+  async function signal(kind) {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    for (const pid of [child.pid, ...(await descendants(child.pid))]) signalQuietly(pid, kind);
+  }
   return {
     name,
     clone,
@@ -204,12 +208,10 @@ function startWorker({ name, clone, env, entry, slots }) {
     runs,
     joined,
     active: () => runs.filter(({ active }) => active).map(({ id }) => id),
-    /** SIGKILL to the worker and everything that it has started, as if the machine had lost power. */
-    async powerOff() {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const all = [child.pid, ...(await descendants(child.pid))];
-      for (const pid of all) killQuietly(pid);
-    },
+    /** A signal to the worker and everything that it has started. */
+    signal,
+    /** As if the machine had lost power. */
+    powerOff: () => signal("SIGKILL"),
   };
 }
 
@@ -233,9 +235,9 @@ async function descendants(ancestor) {
   return found.slice(1);
 }
 
-function killQuietly(pid) {
+function signalQuietly(pid, kind) {
   try {
-    process.kill(pid, "SIGKILL");
+    process.kill(pid, kind);
   } catch {
     // It has ended by itself.
   }
