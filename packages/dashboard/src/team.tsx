@@ -51,7 +51,7 @@ export function GraphView({ graph }: { readonly graph: TaskGraph | null }): JSX.
 
 /** Conflicts first: they say why the team decided what it did. */
 export function TeamView({ team }: { readonly team: Team | null }): JSX.Element {
-  if (team === null) return <Empty title="No agent has told another one anything yet." />;
+  if (team === null) return <Empty title="No agent has sent a message yet." />;
   const { conflicts, messages } = team;
   return (
     <div class="team spaced">

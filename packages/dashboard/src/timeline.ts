@@ -197,7 +197,7 @@ export function lanesOf(spans: readonly Span[]): readonly Lane[] {
   }));
 }
 
-/** What a row draws: one span, or several that are too narrow to be told apart. */
+/** What a row draws: one span, or several that are too narrow to distinguish. */
 export interface Bar {
   readonly span: Span;
   readonly count: number;
