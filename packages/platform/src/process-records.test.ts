@@ -82,9 +82,11 @@ describe.skipIf(readProcessTable() === null)("processes without mark and parent 
     // Pid 0 would be the group of this test. A busy system may not list its processes at once.
     let [watchdog] = watchdogs();
     while (watchdog === undefined) [watchdog] = watchdogs();
-    process.kill(watchdog, "SIGKILL");
+    // Stopped first: a supervisor that lives a moment longer would start another one, which ends the root.
+    process.kill(watchdog, "SIGSTOP");
     supervisor.kill("SIGKILL");
     await once(supervisor, "exit");
+    process.kill(watchdog, "SIGKILL");
     const [writer = 0, late = 0] = await leaveHelper();
     expect(readProcess(writer)).toMatchObject({ mark: null, supervisor: null, group: writer });
     expect(readProcess(late)).toMatchObject({ mark: null, supervisor: null });
