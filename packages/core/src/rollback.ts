@@ -19,7 +19,7 @@ type Rejection = (typeof REJECTIONS)[number];
 
 // These are types, not interfaces, because they are printed as JSON.
 export type Rejected = { readonly sequence: number; readonly kind: Rejection; readonly why: string };
-type ToldCause = { readonly kind: CauseKind; readonly why: string };
+type RollbackCause = { readonly kind: CauseKind; readonly why: string };
 
 export type RollbackChoice =
   /** Roll back to `chosen`. */
@@ -27,7 +27,7 @@ export type RollbackChoice =
       readonly kind: "back";
       readonly chosen: number;
       readonly why: string;
-      readonly cause: ToldCause;
+      readonly cause: RollbackCause;
       readonly rejected: readonly Rejected[];
       /** Effects after it that the run finds again when it continues. */
       readonly adopted: readonly EffectFact[];
@@ -39,14 +39,14 @@ export type RollbackChoice =
       readonly kind: "stay";
       readonly chosen: number;
       readonly why: string;
-      readonly cause: ToldCause;
+      readonly cause: RollbackCause;
       readonly rejected: readonly Rejected[];
     }
   | {
       readonly kind: "none";
       readonly chosen: null;
       readonly why: string;
-      readonly cause: ToldCause;
+      readonly cause: RollbackCause;
       readonly rejected: readonly Rejected[];
       /** Effects that block the checkpoints before the cause; empty: something else does. */
       readonly effects: readonly EffectFact[];
@@ -58,7 +58,7 @@ export type RollbackChoice =
  */
 export function chooseRollback(facts: RollbackFacts, options: { readonly pastEffects: boolean }): RollbackChoice {
   const found = findCause(facts);
-  const cause: ToldCause = { kind: found.kind, why: found.why };
+  const cause: RollbackCause = { kind: found.kind, why: found.why };
   const newestFirst = facts.candidates.toSorted((a, b) => b.sequence - a.sequence);
   const hasFiles = newestFirst.some(({ tree, damage }) => tree !== null && damage === null);
   const judged = newestFirst.map((candidate) => ({

@@ -12,8 +12,8 @@ test("a list does not wait long for one store, and not again until it is read", 
   vi.useFakeTimers({ now: 1_000_000 });
   try {
     await using repositories = new Repositories({ list: () => [], now: () => Date.now(), waits: false });
-    const told = vi.fn();
-    repositories.onRead = told;
+    const onRead = vi.fn();
+    repositories.onRead = onRead;
     const slow = Promise.withResolvers<typeof READ>();
     const first = repositories.inTime(named, () => slow.promise);
     await vi.advanceTimersByTimeAsync(3000);
@@ -21,10 +21,10 @@ test("a list does not wait long for one store, and not again until it is read", 
     expect(await repositories.inTime(named, async () => READ)).toBeNull();
     // Another store is not affected.
     expect(await repositories.inTime({ ...named, store: "/other" }, async () => READ)).toBe(READ);
-    expect(told).not.toHaveBeenCalled();
+    expect(onRead).not.toHaveBeenCalled();
     slow.resolve(READ);
     await vi.advanceTimersByTimeAsync(1);
-    expect(told).toHaveBeenCalledTimes(1);
+    expect(onRead).toHaveBeenCalledTimes(1);
     expect(await repositories.inTime(named, async () => READ)).toBe(READ);
     // A store that is always slow makes no page ask all the time.
     const again = repositories.inTime(named, async () => {
@@ -33,9 +33,9 @@ test("a list does not wait long for one store, and not again until it is read", 
     });
     await vi.advanceTimersByTimeAsync(3200);
     expect(await again).toBeNull();
-    expect(told).toHaveBeenCalledTimes(1);
+    expect(onRead).toHaveBeenCalledTimes(1);
     await vi.advanceTimersByTimeAsync(2000);
-    expect(told).toHaveBeenCalledTimes(2);
+    expect(onRead).toHaveBeenCalledTimes(2);
     // The clock is set back by most of its time.
     vi.setSystemTime(1000);
     const late = repositories.inTime(named, async () => {
@@ -45,7 +45,7 @@ test("a list does not wait long for one store, and not again until it is read", 
     await vi.advanceTimersByTimeAsync(3200);
     expect(await late).toBeNull();
     await vi.advanceTimersByTimeAsync(5000);
-    expect(told).toHaveBeenCalledTimes(3);
+    expect(onRead).toHaveBeenCalledTimes(3);
   } finally {
     vi.useRealTimers();
   }

@@ -193,7 +193,7 @@ export const FIRST_MS = 3000;
 /** How long a request for one run waits for its store. */
 const ANSWER_MS = 20_000;
 /** A slow store is reported to pages at most this often. */
-const TOLD_MS = 5000;
+const LATE_REPORT_INTERVAL_MS = 5000;
 
 export interface RepositoriesParams {
   /** Reads the registry again at each call. */
@@ -225,7 +225,7 @@ export class Repositories implements AsyncDisposable {
   readonly #late = new Set<string>();
   /** What each store gave last. */
   readonly #known = new Map<string, StoreRuns>();
-  #toldAt = 0;
+  #reportedAt = 0;
 
   constructor(params: RepositoriesParams) {
     this.#params = params;
@@ -320,8 +320,8 @@ export class Repositories implements AsyncDisposable {
     this.#late.delete(store);
     const now = this.now();
     // The clock may have been set back.
-    const wait = Math.min(TOLD_MS, Math.max(0, this.#toldAt + TOLD_MS - now));
-    this.#toldAt = now + wait;
+    const wait = Math.min(LATE_REPORT_INTERVAL_MS, Math.max(0, this.#reportedAt + LATE_REPORT_INTERVAL_MS - now));
+    this.#reportedAt = now + wait;
     setTimeout(() => this.onRead(), wait).unref();
   }
 
