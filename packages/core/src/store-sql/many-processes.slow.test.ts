@@ -16,7 +16,7 @@ interface Child {
 
 const WORKER = join(import.meta.dirname, "../../../test-support/src/store-processes/worker.ts");
 
-describe.each(TEST_STORES)("several processes share one store on $name", ({ missing, location }) => {
+describe.each(TEST_STORES)("several processes share one store on $name", ({ name, missing, location }) => {
   beforeEach(({ skip }) => skip(missing !== null, missing ?? ""));
 
   function start(...args: readonly string[]): Child {
@@ -102,10 +102,14 @@ describe.each(TEST_STORES)("several processes share one store on $name", ({ miss
       writer.kill();
       await writer.ended;
       expect(writer.lines[0]).toBe(`epoch ${round}`);
-      const last = Number(writer.lines.at(-1)?.split(" ")[1]);
+      const saved = writer.lines.slice(1).map((line) => Number(line.split(" ")[1]));
+      const [first = 0] = saved;
+      const last = saved.at(-1) ?? 0;
+      // A server may end the last commit of a killed writer, which it had not acknowledged, after `before` was read.
+      expect(name === "PostgreSQL" ? [before + 1, before + 2] : [before + 1]).toContain(first);
+      expect(saved).toEqual(saved.map((_, n) => first + n));
       const found = (await store.getRun("a"))?.checkpoints ?? 0;
       expect(found === last || found === last + 1, `acknowledged ${last}, found ${found}`).toBe(true);
-      expect(writer.lines.filter((line) => line.startsWith("saved ")).length).toBe(last - before);
       await expectWhole(store);
       before = found;
     }
