@@ -19,7 +19,7 @@ import { openGitWorkspaces } from "./workspaces.ts";
 
 describe("capture content", () => {
   /** Root may read everything, so this runs as another user in another process. */
-  function snapshotAsNobody(repo: TestRepository): FilesPlane {
+  function snapshotAsOtherUser(repo: TestRepository): FilesPlane {
     const unprivileged = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
     if ("uid" in unprivileged)
       execFileSync("chown", ["-R", `${unprivileged.uid}:${unprivileged.gid}`, join(repo.root, "..")]);
@@ -215,7 +215,7 @@ describe("capture content", () => {
       chmodSync(repo.path("shut-new"), 0);
       chmodSync(repo.path("shut-tracked"), 0);
       chmodSync(repo.path("folder"), 0);
-      const plane = snapshotAsNobody(repo);
+      const plane = snapshotAsOtherUser(repo);
       chmodSync(repo.path("folder"), 0o755);
       expect(listTree(repo, plane)).toEqual(["100644 open"]);
       expect(plane.skipped.map(({ path, reason }) => `${reason} ${path}`).sort()).toEqual([

@@ -64,7 +64,7 @@ function start() {
   });
 }
 
-// In the user's own cache directory: compiled code from a shared temporary directory could be somebody else's.
+// In the user's own cache directory: compiled code from a shared temporary directory could be another user's.
 function enableCompileCache() {
   var enable = require("module").enableCompileCache;
   var home = process.env.XDG_CACHE_HOME || (process.env.HOME && path.join(process.env.HOME, ".cache"));

@@ -7,7 +7,7 @@ export type BenchGit<Where extends string> = (where: Where, ...args: readonly st
 /** Asked for the folder each time: where a run works may be known only later. */
 export function benchGit<Where extends string>(
   folderOf: (where: Where) => string,
-  env: NodeJS.ProcessEnv = NOBODYS,
+  env: NodeJS.ProcessEnv = FIXED_AUTHOR,
 ): BenchGit<Where> {
   return async (where, ...args) => {
     const { stdout } = await promisify(execFile)("git", ["-C", folderOf(where), ...args], { env });
@@ -16,7 +16,7 @@ export function benchGit<Where extends string>(
 }
 
 /** No user settings, and a fixed author. */
-const NOBODYS = {
+const FIXED_AUTHOR = {
   PATH: process.env["PATH"],
   HOME: "/nonexistent",
   GIT_CONFIG_NOSYSTEM: "1",

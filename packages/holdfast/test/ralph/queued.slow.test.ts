@@ -40,13 +40,13 @@ async function fill(bench: Bench, meanwhile: () => Promise<unknown>): Promise<(e
 }
 
 const PLACE = { whenFull: "wait", limit: 1 } as const;
-const somebodyCommits = (bench: Bench) => () => bench.git("worktree", "commit", "-q", "--allow-empty", "-m", "theirs");
+const commitByOther = (bench: Bench) => () => bench.git("worktree", "commit", "-q", "--allow-empty", "-m", "theirs");
 
 test("a resumed loop that waits for a slot asks about changes while it waited", async () => {
   await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
   const stop = new AbortController();
   expect(await bench.work({ signal: stop.signal, listen: () => stop.abort() })).toMatchObject({ kind: "interrupted" });
-  const listen = await fill(bench, somebodyCommits(bench));
+  const listen = await fill(bench, commitByOther(bench));
   const { outcome } = await bench.holdfast.resume({ run: bench.run(), loopSlot: PLACE, listen });
   expect(outcome).toMatchObject({ kind: "ask", findings: [{ kind: "head_moved" }] });
   expect(await bench.calls()).toBe(0);
@@ -65,7 +65,7 @@ test("a new loop that waits for a slot works on the issue as it is at its start"
 
 test("a new loop that waits for a slot asks about other changes while it waited", async () => {
   await using bench = await makeBench({ answers: inTurn("42\n"), issue: true });
-  const listen = await fill(bench, somebodyCommits(bench));
+  const listen = await fill(bench, commitByOther(bench));
   const plan = await bench.plan();
   const { outcome } = await bench.holdfast.work.start(plan, { loopSlot: PLACE, listen });
   expect(outcome).toMatchObject({ kind: "ask", findings: [{ kind: "head_moved" }] });
