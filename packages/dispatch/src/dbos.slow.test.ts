@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Dispatch, Job } from "@holdfast/core/dispatch";
 import { startChild } from "@holdfast/test-support/child-process";
+import { connectOtherSchema } from "@holdfast/postgres/other-schema";
 import { startProxy } from "@holdfast/test-support/postgres-proxy";
 import { GUARDED, postgresMissing, sharedPostgres, startPostgres } from "@holdfast/test-support/postgres-server";
 import { findDbosDispatch, openDbosDispatch } from "./dbos.ts";
@@ -108,6 +109,36 @@ test("nothing is left of turns and of workers that are gone", async () => {
   const count = (table: string): string => server.sql(`SELECT count(*) FROM "${schemaOf(url)}_dbos".${table}`).trim();
   await until(async () => count("workflow_status") === "0" && count("queues") === "1");
   expect([count("workflow_input"), count("workflow_output")]).toEqual(["0", "0"]);
+});
+
+test("what a worker has locked when it freezes inside of a transaction of DBOS is free after half a minute", async () => {
+  // A server of its own: while the transaction is open, DBOS makes no indexes for other tests.
+  const server = await startPostgres(onTestFinished);
+  const url = server.url();
+  const frozen = startChild([WORKER, url, "ended"], onTestFinished);
+  await frozen.until(/^joined/);
+  // Its transaction waits for this lock when it freezes, so that the server's answer finds it frozen.
+  const { openPool, driver } = await connectOtherSchema({ url, suffix: "dispatch", patienceMs: 0 });
+  onTestFinished(() => driver.close());
+  const pool = openPool();
+  onTestFinished(() => pool.end());
+  const blocker = await pool.connect();
+  await blocker.query(`BEGIN; LOCK TABLE "${schemaOf(url)}_dbos".workflow_status IN SHARE MODE`);
+  const dispatch = await open(url, 2000);
+  await dispatch.submit(job("a"));
+  const count = (where: string): number =>
+    Number(
+      server.sql(`SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%"${schemaOf(url)}_dbos"%' AND ${where}`),
+    );
+  await until(async () => count("wait_event_type = 'Lock' AND query LIKE 'INSERT%'") > 0);
+  frozen.send("SIGSTOP");
+  await blocker.query("ROLLBACK");
+  blocker.release();
+  const held = "state = 'idle in transaction'";
+  await until(async () => count(held) > 0);
+  await dispatch.join({ labels: [], slots: 1, version: "1" }, async () => ({ kind: "ended" }));
+  await emptied(dispatch);
+  await until(async () => count(held) === 0);
 });
 
 test("the loss of the tables of DBOS alone changes nothing", async () => {

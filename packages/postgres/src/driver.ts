@@ -221,12 +221,15 @@ async function readSnapshot<T>(session: Session, work: (tx: ReadTransaction) => 
   return result;
 }
 
+/** The server ends sessions that keep locks: of a process that is frozen, and of a machine that is gone. By itself it would wait for hours. */
+export const RELEASE_LOCKS = `SET idle_in_transaction_session_timeout TO ${IDLE_MS}; SET tcp_keepalives_idle TO 10; SET tcp_keepalives_interval TO 5; SET tcp_keepalives_count TO 4`;
+
 /** Unqualified names mean this schema alone, and a setting of the role cannot make commits less durable. */
 function sessionSettings(schema: string): string {
   return [
     `SET search_path TO "${schema}"`,
     "SET bytea_output TO hex",
-    `SET idle_in_transaction_session_timeout TO ${IDLE_MS}`,
+    RELEASE_LOCKS,
     `SET lock_timeout TO ${LOCK_WAIT_MS}`,
     "SET statement_timeout TO 0",
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",

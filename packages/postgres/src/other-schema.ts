@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Driver } from "@holdfast/core/store-sql/driver";
 import type { Dialect } from "@holdfast/core/store-sql/schema";
 import pg from "pg";
-import { connectDriver, trySchemaLock } from "./driver.ts";
+import { RELEASE_LOCKS, connectDriver, trySchemaLock } from "./driver.ts";
 import { postgresError } from "./errors.ts";
 import { POSTGRES } from "./open.ts";
 import { type Target, parseTarget } from "./target.ts";
@@ -44,7 +44,8 @@ export async function connectOtherSchema(params: {
       create: `CREATE SCHEMA IF NOT EXISTS "${schema}"`,
       nameOf,
       openPool() {
-        const pool = new pg.Pool({ ...target.client, max: POOL_CONNECTIONS });
+        const onConnect = async (client: pg.ClientBase): Promise<void> => void (await client.query(RELEASE_LOCKS));
+        const pool = new pg.Pool({ ...target.client, max: POOL_CONNECTIONS, onConnect });
         // A lost connection fails the statements that wait for it. Without a listener it would end the process as well.
         pool.on("error", () => {});
         return pool;
