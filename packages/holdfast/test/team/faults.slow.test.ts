@@ -6,9 +6,9 @@ import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { chanceOf, isFullRun, suiteSeed } from "../faults/harness/seed.ts";
 import { type Fault, FROZEN, type FaultReport, doFault, faultTable, planFaults } from "./faults.ts";
 import { judgeTeam } from "./judge.ts";
-import { watchJournals } from "./journals.ts";
+import { type Journals, watchJournals } from "./journals.ts";
 import { clockLibrary, machinesMissing } from "./machines.ts";
-import { beginTeam } from "./scene.ts";
+import { type TeamScene, beginTeam } from "./scene.ts";
 
 /*
  * Three machines with a worker each, one PostgreSQL server, one git remote, and the clock of one machine an hour ahead. Faults hit the machines
@@ -35,7 +35,10 @@ const SMALL = {
   rounds: 1,
 };
 
-test("every run ends once, with its effects once, whatever happens to three machines", async () => {
+/** A run that never ends is ended by this limit; without the variable, by that of all tests. */
+const limits = isFullRun() ? { timeout: 3_600_000 } : {};
+
+test("every run ends once, with its effects once, whatever happens to three machines", limits, async ({ task }) => {
   const size = isFullRun() ? FULL : SMALL;
   const seed = suiteSeed();
   const later: (() => unknown)[] = [];
@@ -46,7 +49,12 @@ test("every run ends once, with its effects once, whatever happens to three mach
   const scene = await beginTeam({ ...size, directory, holdfast, later: (stop) => void later.push(stop) });
   const journals = watchJournals(scene);
   const reading = setInterval(() => journals.read(), 1000);
-  later.push(() => clearInterval(reading));
+  later.push(
+    () => clearInterval(reading),
+    async () => {
+      if (task.result?.state === "fail") process.stderr.write(await describeTeam(scene, journals));
+    },
+  );
   await Promise.all(scene.machines.map((machine) => scene.startWorker(machine)));
   const planned = planFaults(chanceOf(seed, "team"), scene.machines.length, size.rounds);
   const reports: FaultReport[] = [];
@@ -75,7 +83,17 @@ test("every run ends once, with its effects once, whatever happens to three mach
       .flatMap(({ machine, hits }) => hits.map(({ pid }) => ({ machine: scene.machines[machine], pid })));
     while (losers.some(({ machine, pid }) => machine?.has(pid))) await pause(500);
   }
-}, 3_600_000);
+});
+
+/** Where each run, entry of the queue and process is. */
+async function describeTeam(scene: TeamScene, journals: Journals): Promise<string> {
+  const answerOf = (...args: readonly string[]): Promise<unknown> => scene.json(...args).catch(String);
+  const machines = scene.machines.map(({ name, events, commandLines }) => {
+    return { name, events: events.slice(-30), processes: commandLines() };
+  });
+  const runs = await answerOf("list", "--limit", "all");
+  return JSON.stringify({ runs, queue: await answerOf("queue"), leases: journals.leases(), machines }, null, 1);
+}
 
 /** One that ends the work of a machine, and one that does not. */
 function someFaults(planned: readonly Fault[]): readonly Fault[] {

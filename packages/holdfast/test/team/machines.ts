@@ -43,6 +43,7 @@ export interface Machine {
   thaw(): void;
   /** The working folders of the processes whose command line has this word. */
   foldersOf(word: string): readonly string[];
+  commandLines(): readonly string[];
   /** Whether the process with this id, as the machine counts, is there. */
   has(pid: number): boolean;
   pull(cable: Cable): void;
@@ -208,6 +209,7 @@ async function bootMachine(params: {
       pids()
         .filter((pid) => readProc(pid, "cmdline").split("\0").includes(word))
         .flatMap((pid) => folderOf(pid) ?? []),
+    commandLines: () => pids().map((pid) => readProc(pid, "cmdline").replaceAll("\0", " ").trim()),
     has: (pid) => pids().some((one) => readProc(one, "status").includes(`\t${pid}\n`) && !isZombie(one)),
     pull: (cable) => plug(cable, "down"),
     plug: (cable) => plug(cable, "up"),
