@@ -99,8 +99,15 @@ function serverIn(
     if (status !== 0) throw new Error(`${program} failed: ${stderr}`);
     return stdout;
   };
-  const sql = (text: string): string =>
-    run("psql", [...place, "-U", USER, "-d", "postgres", "-AtqX", "-v", "ON_ERROR_STOP=1", "-c", text]);
+  const sql = (text: string): string => {
+    for (;;)
+      try {
+        return run("psql", [...place, "-U", USER, "-d", "postgres", "-AtqX", "-v", "ON_ERROR_STOP=1", "-c", text]);
+      } catch (error) {
+        // A worker that is at work held a lock that this waited for, and the other way round. Nothing was done.
+        if (!String(error).includes("deadlock detected")) throw error;
+      }
+  };
   return {
     url: (schema = `t_${Math.random().toString(36).slice(2)}`) =>
       `postgres://${USER}@${encodeURIComponent(directory)}/postgres?schema=${schema}`,

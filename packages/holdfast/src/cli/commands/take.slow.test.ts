@@ -75,7 +75,7 @@ async function untilGone(pid: number): Promise<void> {
 }
 
 async function untilFrozen(machine: Machine): Promise<void> {
-  while ((await machine.json("status", "1")).run.status.suspended !== true) await pause(20);
+  while ((await machine.json("status", "1")).run.status.suspended !== true) await pause(300);
 }
 
 /** The taken run is finished by another process, and the store is whole. */
@@ -228,7 +228,7 @@ test.skipIf(NO_POSTGRES !== null).each(["frozen", "at work"])(
       machineIn(place, clone, { HOME: `${clone}.home`, HOLDFAST_STORE: url }),
     ) as [Machine, Machine];
     const holder = await hold(place, there, preload("other-host.ts"));
-    while ((await there.json("status", "1")).run.unpushed?.snapshots !== 0) await pause(50);
+    while ((await there.json("status", "1")).run.unpushed?.snapshots !== 0) await pause(300);
     expect((await here.json("status", "1")).run.status).toMatchObject({ kind: "running", hostKnown: false });
     if (state === "frozen") holder.signal("SIGSTOP");
     const { plan, taken } = await here.json("take", "1", "--yes");

@@ -121,7 +121,7 @@ describe("a worker of a queue on PostgreSQL with DBOS", () => {
       return JSON.parse(stdout).run.status;
     };
     let found = await status();
-    for (; found.kind !== "running"; found = await status()) await pause(50);
+    for (; found.kind !== "running"; found = await status()) await pause(300);
     // Its run does not hear the signal, so the worker waits for it.
     process.kill(found.holder.pid, "SIGSTOP");
     worker.stop();
