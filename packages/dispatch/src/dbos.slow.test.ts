@@ -136,9 +136,16 @@ test("what a worker has locked when it freezes inside of a transaction of DBOS i
   blocker.release();
   const held = "state = 'idle in transaction'";
   await until(async () => count(held) > 0);
-  await dispatch.join({ labels: [], slots: 1, version: "1" }, async () => ({ kind: "ended" }));
+  const other = await dispatch.join({ labels: [], slots: 1, version: "1" }, async () => ({ kind: "ended" }));
   await emptied(dispatch);
   await until(async () => count(held) === 0);
+  await other.drain();
+  // It wakes with a connection that the server has ended in the middle of a transaction, and works on.
+  frozen.send("SIGCONT");
+  await dispatch.submit(job("b"));
+  await frozen.until(/^returned b/);
+  await emptied(dispatch);
+  expect(frozen.lines.filter((line) => line.startsWith("started a "))).toEqual([]);
 });
 
 test("the loss of the tables of DBOS alone changes nothing", async () => {

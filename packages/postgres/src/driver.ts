@@ -221,7 +221,7 @@ async function readSnapshot<T>(session: Session, work: (tx: ReadTransaction) => 
   return result;
 }
 
-/** The server ends sessions that keep locks: of a process that is frozen, and of a machine that is gone. By itself it would wait for hours. */
+/** Lets the server end the session of a frozen process or a vanished machine, which would otherwise keep its locks for hours. */
 export const RELEASE_LOCKS = `SET idle_in_transaction_session_timeout TO ${IDLE_MS}; SET tcp_keepalives_idle TO 10; SET tcp_keepalives_interval TO 5; SET tcp_keepalives_count TO 4`;
 
 /** Unqualified names mean this schema alone, and a setting of the role cannot make commits less durable. */

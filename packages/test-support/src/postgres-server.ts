@@ -104,7 +104,7 @@ function serverIn(
       try {
         return run("psql", [...place, "-U", USER, "-d", "postgres", "-AtqX", "-v", "ON_ERROR_STOP=1", "-c", text]);
       } catch (error) {
-        // A worker that is at work held a lock that this waited for, and the other way round. Nothing was done.
+        // This SQL and a worker waited for each other, so PostgreSQL rolled this SQL back.
         if (!String(error).includes("deadlock detected")) throw error;
       }
   };

@@ -1,4 +1,5 @@
-// Loaded before a worker that prints its events as JSON. It is killed, without any cleanup, as soon as it has printed one of the kind DIE_AFTER.
+// Loaded before a worker that prints its events as JSON. It kills the worker, without any cleanup, after the first event of the kind DIE_AFTER.
+// The runs that the worker starts load this file too, and live on.
 
 const { stdout } = process;
 const write: unknown = stdout.write;

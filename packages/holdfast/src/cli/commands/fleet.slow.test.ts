@@ -48,7 +48,7 @@ interface Team {
   lose(what?: "engine"): void;
 }
 
-/** A check that starts a command is asked less often: each takes a third of a second of a processor that the workers need. */
+/** A check that starts a command runs less often, because each command takes processor time that the workers need. */
 async function until(check: () => Promise<boolean> | boolean): Promise<void> {
   for (;;) {
     const answer = check();
@@ -63,9 +63,9 @@ function machineIn(
   store: string,
   /** For the worker and its runs. */
   node: readonly string[] = [],
-  more: Readonly<Record<string, string>> = {},
+  variables: Readonly<Record<string, string>> = {},
 ): Machine {
-  const env = { HOME: `${clone}.home`, HOLDFAST_STORE: store, HOLDFAST_DISPATCH_TIMINGS: TIMINGS, ...more };
+  const env = { HOME: `${clone}.home`, HOLDFAST_STORE: store, HOLDFAST_DISPATCH_TIMINGS: TIMINGS, ...variables };
   const run = (...args: readonly string[]) => holdfast.run(args, { cwd: clone, env });
   return {
     clone,
@@ -387,8 +387,8 @@ describe.each(["SQLite", "PostgreSQL with DBOS"] as const)("the workers of a que
       const team = await begin();
       const { first, second, place } = team;
       await first.json(...submit(await place.agent([HANG])));
-      const mortal = machineIn(place, second.clone, team.store, preload("die-after.ts"), { DIE_AFTER: moment });
-      const failing = await mortal.join("--slots", "2");
+      const dying = machineIn(place, second.clone, team.store, preload("die-after.ts"), { DIE_AFTER: moment });
+      const failing = await dying.join("--slots", "2");
       await untilHalfDone(second);
       const { holder } = await statusOf(second);
       team.lose("engine");
