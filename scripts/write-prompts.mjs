@@ -4,7 +4,16 @@
 //   node scripts/write-prompts.mjs --check    exits with 1 if the file is not current
 //   --command FILE                            runs this entry point instead of packages/holdfast/bin
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -89,7 +98,8 @@ async function pageOf({ workflow, args, run, interrupted, steps, others }) {
     const clone = await prepare(place);
     const options = { cwd: clone, env: { ...env, HOLDFAST_TRUST: "1", NO_COLOR: "1" } };
     const first = holdfast(["run", ...args, "--yolo", "--agent", `claude:${MODEL}`], options);
-    await first.until(() => existsWithin(place, "greeting.txt"));
+    // Claude Code writes the call to its transcript a little later than it starts the tool. Without it the resumed session gets the whole task.
+    await first.until(() => existsWithin(place, "greeting.txt") && transcriptsOf(env).includes("sleep 600"));
     first.child.kill("SIGKILL");
     await first.ended;
     const before = promptsIn(server, 0);
@@ -162,6 +172,12 @@ function existsWithin(place, name) {
     .split("\n")
     .filter((line) => line.startsWith("worktree "))
     .some((line) => existsSync(join(line.slice("worktree ".length), name)));
+}
+
+/** The sessions that Claude Code has written so far. */
+function transcriptsOf({ CLAUDE_CONFIG_DIR: folder }) {
+  const files = globSync("projects/**/*.jsonl", { cwd: folder });
+  return files.map((file) => readFileSync(join(folder, file), "utf8")).join("");
 }
 
 /** The user's texts of the calls in order, each once: a conversation repeats them in every request. */
