@@ -367,7 +367,17 @@ describe("the URL of a store", () => {
     'postgres://a/b?schema=x"y',
     "postgres://a/b?sslmode=verify-full&sslrootcert=/nothing",
     "mysql://a/b",
-  ])("%s is refused", (url) => {
-    expect(() => parseTarget(url)).toThrow(HoldfastError);
+    "postgres://eva:12/pw9secret@db/team",
+    "postgres://eva:12#pw9secret@db/team",
+  ])("%s is refused, and no part of a password is shown", (url) => {
+    let refused: unknown;
+    try {
+      parseTarget(url);
+    } catch (error) {
+      refused = error;
+    }
+    expect(refused).toBeInstanceOf(HoldfastError);
+    expect(refused).toMatchObject({ code: "USAGE" });
+    expect(JSON.stringify(refused) + String(refused)).not.toContain("secret");
   });
 });

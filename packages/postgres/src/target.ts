@@ -62,8 +62,10 @@ export function parseTarget(given: string, env: NodeJS.ProcessEnv = process.env)
 function parseUrl(given: string): URL {
   // The error of the parser contains the URL, and with it the password.
   const url = URL.canParse(given) ? new URL(given) : null;
-  if (url !== null && /^postgres(?:ql)?:$/.test(url.protocol)) return url;
-  throw invalid();
+  if (url === null || !/^postgres(?:ql)?:$/.test(url.protocol)) throw invalid();
+  // In USER:12/34@HOST/DATABASE the password is not encoded: it would be a port and the name of a database, which messages show.
+  if (url.pathname.includes("@") || url.hash !== "") throw invalid();
+  return url;
 }
 
 function invalid(): Error {
