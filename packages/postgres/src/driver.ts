@@ -14,7 +14,7 @@ import type { HighWaterMark } from "@holdfast/core/store-sql/high-water";
 import pg from "pg";
 import { Batch, type Statement, parserOf } from "./batch.ts";
 import { InDoubt, isConflict, isLost, losesTrust, postgresError } from "./errors.ts";
-import { createNotices } from "./notices.ts";
+import { NOTICE_MS, createNotices } from "./notices.ts";
 import type { Target } from "./target.ts";
 
 /*
@@ -74,7 +74,12 @@ export async function connectDriver(params: {
   const facts = await readFacts(pool);
   /** Transactions of this handle exclude each other, also one that the server still executes after its connection was lost. */
   const ownLock = randomBytes(8).readBigInt64BE().toString();
-  const notices = createNotices({ target, own: ownLock, send: (sql) => pool.query(sql) });
+  const notices = createNotices({
+    target,
+    own: ownLock,
+    send: (channel) =>
+      connected(NOTICE_MS, (session) => session.checked((tx) => tx.all("SELECT pg_notify(?, ?)", [channel, ownLock]))),
+  });
 
   async function connected<T>(answerMs: number, work: (session: Session) => Promise<T>): Promise<T> {
     const client = await pool.connect();

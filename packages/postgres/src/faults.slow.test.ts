@@ -162,6 +162,23 @@ describe("a connection that is lost", () => {
     expect((await store.latest("sample"))?.sequence).toBe(1);
   });
 
+  test("to a server that falls silent: a store that is closed does not wait for it", async () => {
+    const url = (await sharedPostgres()).url();
+    const other = await open(url);
+    const proxy = await startProxy(url, onTestFinished);
+    const store = await openTestStore(proxy.url(url));
+    // The connection that hears of changes is open too.
+    const stopping = new AbortController();
+    const heard = store.watch({ signal: stopping.signal })[Symbol.asyncIterator]().next();
+    await leasedRun(other);
+    await heard;
+    proxy.cut({ statement: "SELECT pg_notify", when: "after", stay: true, all: true, silent: true });
+    await store.setMeta("key", "value");
+    stopping.abort();
+    await store.close();
+    expect(await other.getMeta("key")).toBe("value");
+  });
+
   test("by the server's administrator, again and again: every save is made once", async () => {
     const server = await sharedPostgres();
     const url = server.url();

@@ -10,7 +10,7 @@ const missing = postgresMissing();
 async function open(target: Target, own: string): Promise<Notices> {
   const client = new pg.Client(target.client);
   await client.connect();
-  const notices = createNotices({ target, own, send: (sql) => client.query(sql) });
+  const notices = createNotices({ target, own, send: (channel) => client.query(`NOTIFY ${channel}, '${own}'`) });
   onTestFinished(async () => {
     await notices.close();
     await client.end();

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import pg from "pg";
 import type { Target } from "./target.ts";
@@ -13,6 +14,8 @@ const LOOK_AGAIN_MS = 1000;
 const POLL_AGAIN_MS = 5000;
 /** Many commits in a row are one notice. */
 const QUIET_MS = 25;
+/** A server that is gone without a word must not keep a process from ending. Listeners look again anyway. */
+export const NOTICE_MS = 5000;
 
 export interface Notices {
   committed(): void;
@@ -27,7 +30,7 @@ export function createNotices(params: {
   readonly target: Target;
   /** Marks the notices of this handle, which it does not need. */
   readonly own: string;
-  readonly send: (sql: string) => Promise<unknown>;
+  readonly send: (channel: string) => Promise<unknown>;
 }): Notices {
   const { target, own } = params;
   const commits = `holdfast_${(crc32(target.schema) >>> 0).toString(16)}`;
@@ -95,7 +98,7 @@ export function createNotices(params: {
   }
 
   function notify(channel: string): void {
-    sending = Promise.all([sending, params.send(`NOTIFY ${channel}, '${own}'`).catch(() => {})]);
+    sending = Promise.all([sending, params.send(channel).catch(() => {})]);
   }
 
   function send(): void {
@@ -144,7 +147,8 @@ export function createNotices(params: {
         send();
       }
       await sending;
-      await client?.end().catch(() => {});
+      // Without an answer the socket stays open, and does not keep the process.
+      await Promise.race([client?.end().catch(() => {}), delay(NOTICE_MS, undefined, { ref: false })]);
     },
   };
 }

@@ -6,15 +6,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 export interface Cut {
-  /** Counted from 1 over all connections since `cut` was called; or the next COMMIT. */
-  readonly statement: number | "COMMIT";
+  /** Counted from 1 over all connections since `cut` was called; or the next one that begins so. */
+  readonly statement: number | "COMMIT" | "SELECT pg_notify";
   /** "before": the server does not get the statement. "after": it does, and the client gets no answer. */
   readonly when: "before" | "after";
   /** Refuse every later connection, as if the client's machine were gone. */
   readonly stay: boolean;
   /** Cut the other connections too. */
   readonly all?: boolean;
-  /** The connection stays, and nothing comes back: as if the server's machine were gone. */
+  /** The connection stays, and nothing comes back, also on its end: as if the server's machine were gone. */
   readonly silent?: boolean;
 }
 
@@ -34,14 +34,19 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
   const directory = mkdtempSync(join(tmpdir(), "holdfast-proxy-"));
   const sockets = new Set<Socket>();
   const clients = new Set<Socket>();
+  /** Gets nothing any more. */
+  const mute = new WeakSet<Socket>();
   let plan: Cut | null = null;
   let count = 0;
   let asks = 0;
   let isDown = false;
 
-  const proxy = createServer((client) => {
+  const proxy = createServer({ allowHalfOpen: true }, (client) => {
     if (isDown) return void client.destroy();
     const backend = connect(target);
+    client.on("end", () => {
+      if (!mute.has(client)) client.end();
+    });
     clients.add(client);
     client.on("close", () => clients.delete(client));
     for (const socket of [client, backend]) {
@@ -49,17 +54,20 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
       socket.on("error", () => {});
       socket.on("close", () => {
         sockets.delete(socket);
-        client.destroy();
+        if (socket === client || !mute.has(client)) client.destroy();
         backend.end();
       });
     }
-    backend.on("data", (bytes) => void client.write(bytes));
+    backend.on("data", (bytes) => {
+      if (!mute.has(client)) client.write(bytes);
+    });
     let pending = Buffer.alloc(0);
     let isStarted = false;
     /** Texts of the prepared statements, and that of the one whose parameters came last. */
     const prepared = new Map<string, string>();
     let bound = "";
     client.on("data", (bytes) => {
+      if (mute.has(client)) return;
       pending = Buffer.concat([pending, bytes]);
       for (;;) {
         // The first message has no type.
@@ -78,15 +86,17 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
         isStarted = true;
         if (isStatement) count += 1;
         if (type === "S") asks += 1;
-        const isNamed = type === "E" && bound === "COMMIT" && plan?.statement === "COMMIT";
+        const text = type === "E" ? bound : first;
+        const isNamed = isStatement && typeof plan?.statement === "string" && text.startsWith(plan.statement);
         const isCut = isStatement && (isNamed || plan?.statement === count);
         if (!isCut || plan?.when === "after") backend.write(message);
         if (!isCut) continue;
         isDown = plan?.stay === true;
-        backend.removeAllListeners("data");
-        backend.resume();
         const cut = plan?.all === true ? clients : [client];
-        if (plan?.silent !== true) for (const one of cut) one.destroy();
+        for (const one of cut) {
+          mute.add(one);
+          if (plan?.silent !== true) one.destroy();
+        }
         plan = null;
         return;
       }
