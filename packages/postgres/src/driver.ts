@@ -13,7 +13,7 @@ import type {
 import type { HighWaterMark } from "@holdfast/core/store-sql/high-water";
 import pg from "pg";
 import { Batch, type Statement, parserOf } from "./batch.ts";
-import { InDoubt, isConflict, isLost, losesTrust, postgresError } from "./errors.ts";
+import { InDoubt, NoAnswer, isConflict, isLost, losesTrust, postgresError, sqlState } from "./errors.ts";
 import { NOTICE_MS, createNotices } from "./notices.ts";
 import type { Target } from "./target.ts";
 
@@ -140,6 +140,7 @@ export async function connectDriver(params: {
           try {
             await session.end("COMMIT");
           } catch (error) {
+            if (sqlState(error) === undefined) throw new NoAnswer(error);
             if (!isLost(error)) doubt = undefined;
             throw error;
           }

@@ -10,6 +10,13 @@ export class InDoubt extends Error {
   }
 }
 
+/** What came instead of an answer to COMMIT is not from the server, and says nothing about the commit. */
+export class NoAnswer extends Error {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
 /** SQLSTATE of an error of the server. */
 export function sqlState(error: unknown): string | undefined {
   const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;
@@ -26,6 +33,7 @@ export function isConflict(error: unknown): boolean {
 
 /** The connection is gone, or the server takes none at the moment. */
 export function isLost(error: unknown): boolean {
+  if (error instanceof NoAnswer) return true;
   const state = sqlState(error);
   if (state !== undefined) return state.startsWith("08") || LOST.has(state);
   return (

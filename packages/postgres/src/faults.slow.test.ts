@@ -162,6 +162,18 @@ describe("a connection that is lost", () => {
     expect((await store.latest("sample"))?.sequence).toBe(1);
   });
 
+  test("by an answer to COMMIT that is none: saves of several runs in one transaction are made once", async () => {
+    const url = (await sharedPostgres()).url();
+    const proxy = await startProxy(url, onTestFinished);
+    const [store, other] = [await open(proxy.url(url)), await open(url)];
+    const leases = [await leasedRun(store, "a"), await leasedRun(store, "b")];
+    proxy.cut({ statement: "COMMIT", when: "after", stay: false, garbage: Buffer.from("?\0\0\0\u0004", "latin1") });
+    const saved = await Promise.all(leases.map((lease) => save(store, lease, { values: { n: 1 } })));
+    expect(saved.map(({ checkpoint }) => checkpoint?.sequence)).toEqual([1, 1]);
+    for (const { run } of leases) expect((await other.getRun(run))?.checkpoints).toBe(1);
+    await expectWhole(other);
+  });
+
   test("to a server that falls silent: a store that is closed does not wait for it", async () => {
     const url = (await sharedPostgres()).url();
     const other = await open(url);

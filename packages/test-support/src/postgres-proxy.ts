@@ -16,6 +16,8 @@ export interface Cut {
   readonly all?: boolean;
   /** The connection stays, and nothing comes back, also on its end: as if the server's machine were gone. */
   readonly silent?: boolean;
+  /** What the client gets instead of the answer, such as what a broken device between them makes of it. */
+  readonly garbage?: Buffer;
 }
 
 export interface PostgresProxy {
@@ -95,7 +97,8 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
         const cut = plan?.all === true ? clients : [client];
         for (const one of cut) {
           mute.add(one);
-          if (plan?.silent !== true) one.destroy();
+          if (plan?.garbage !== undefined) one.write(plan.garbage);
+          else if (plan?.silent !== true) one.destroy();
         }
         plan = null;
         return;
