@@ -3,7 +3,12 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "@holdfast/platform/clock";
+import { processIdentity } from "@holdfast/platform/identity";
+import { leasedRun, save } from "@holdfast/testing/store-contract/harness";
 import { workSuite } from "@holdfast/test-support/cli-repositories";
+import { postgresMissing, sharedPostgres } from "@holdfast/test-support/postgres-server";
+import { openTestStore } from "@holdfast/test-support/test-stores";
 
 const work = workSuite();
 const HANG = { when: { role: "impl" }, edits: [{ do: "write", path: "half.txt", text: "half\n" }], hang: true };
@@ -48,6 +53,26 @@ describe("store copy with a run that a live process holds", () => {
     const rest = await place.json("store", "copy", from, to);
     expect(rest.held).toEqual([]);
     expect(rest.runs).toContainEqual(expect.objectContaining({ run: "issue-1", result: "copied" }));
+  });
+});
+
+describe.skipIf(postgresMissing() !== null)("store copy from PostgreSQL", () => {
+  test("copies a run whose machine has sent no heartbeat for a minute, and no other of that machine", async () => {
+    const place = await work.begin();
+    const url = (await sharedPostgres()).url();
+    const identity = { ...processIdentity(), host: "gone", boot: "another" };
+    const old = await openTestStore(url, { identity, clock: { ...systemClock, now: () => Date.now() - 3_600_000 } });
+    await save(old, await leasedRun(old, "dead"), { values: { n: 1 } });
+    const live = await openTestStore(url, { identity });
+    await save(live, await leasedRun(live, "live"), { values: { n: 1 } });
+    // Closing a store releases its leases.
+    onTestFinished(() => Promise.all([old.close(), live.close()]).then(() => undefined));
+    const copied = await place.run("--json", "store", "copy", url, join(place.clone, "../backup"));
+    expect(copied.status, copied.stderr).toBe(5);
+    expect(JSON.parse(copied.stdout)).toMatchObject({
+      runs: [{ run: "dead", result: "copied" }],
+      held: [{ run: "live", why: expect.stringContaining("on gone") as string }],
+    });
   });
 });
 

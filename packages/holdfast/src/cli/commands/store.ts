@@ -1,4 +1,5 @@
 /** The `store` command: copies runs between stores. */
+import { DEFAULT_STALE_AFTER_MS, planLease } from "@holdfast/core/lease";
 import { hideRemoved, readRunTombstone } from "@holdfast/core/run-statuses";
 import { knownRun, leaseHeld, runNotFound } from "@holdfast/core/store";
 import { ownerLiveness } from "@holdfast/core/store-sql/leases";
@@ -148,10 +149,20 @@ async function planCopy(
   return { runs, held };
 }
 
-/** LEASE_HELD if a process may be writing the run. */
+/** LEASE_HELD if a process may be writing the run: if `resume` could not acquire its lease. */
 async function heldError(opened: OpenedStore, run: string): Promise<HoldfastError | null> {
-  const lease = await opened.store.getLease(run);
-  return lease === undefined || ownerLiveness(lease.owner, opened) === "dead" ? null : leaseHeld(lease);
+  const { store } = opened;
+  const lease = await store.getLease(run);
+  if (lease === undefined) return null;
+  const plan = planLease({
+    epoch: lease.epoch,
+    held: lease,
+    token: "",
+    liveness: ownerLiveness(lease.owner, opened),
+    now: await store.now(),
+    staleAfterMs: DEFAULT_STALE_AFTER_MS,
+  });
+  return plan.kind === "refuse" ? leaseHeld(lease) : null;
 }
 
 /** A process may have acquired the run since it was planned. What was copied then is the beginning of the run, which a later copy extends. */
