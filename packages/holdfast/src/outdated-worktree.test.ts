@@ -126,7 +126,7 @@ test("the limits of a run are raised in a clone without its files, which are fet
     const { outcome } = await holdfast.start({ workflow: turns, work: { kind: "none" }, id: "r" });
     expect(outcome).toMatchObject({ kind: "waiting", for: "you" });
   }
-  const submission = { queue: "q", repository: "shop", priority: 0, needs: [], at: null };
+  const submission = { queue: "q", repository: "shop", priority: 0, needs: [], host: null, at: null };
   {
     await using holdfast = await open("there", null);
     const before = await holdfast.status("r");

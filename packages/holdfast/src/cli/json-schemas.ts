@@ -84,6 +84,7 @@ const submission = strictObject({
   repository: string(),
   priority: z.int(),
   needs: array(string()),
+  host: nullable(string()),
   at: nullable(time),
 });
 

@@ -75,7 +75,7 @@ test("a worker that must end leaves the queue at once, also while a store does n
 
 test("a remote that hangs does not keep the worker from comparing the queue with its stores", async () => {
   const stopping = new AbortController();
-  const submission = { queue: "q", repository: "r", priority: 0, needs: [], at: null };
+  const submission = { queue: "q", repository: "r", priority: 0, needs: [], host: null, at: null };
   const run = { run: { id: "r-1", entries: 1 }, status: { kind: "queued", holder: null }, submitted: true };
   let [isHung, looks] = [false, 0];
   const holdfast = {

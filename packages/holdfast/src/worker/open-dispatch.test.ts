@@ -30,20 +30,14 @@ test("the queue is beside the store, unless the settings name a place", () => {
   expect(dispatchPlace({ fleet: { ...fleet, dispatch: "/queue" }, store: url }, url)).toBe("/queue");
 });
 
-test("a run needs its agents, its workflow, and this machine if its files are here alone", async () => {
+test("a run needs its agents, its workflow and what it was submitted with", async () => {
   const config = { agent: "claude", model: "opus", inputs: {} };
   const more = ["gpu"];
-  expect(await neededLabels({ workflow: "impl", config, here: false, more })).toEqual([
-    "agent:claude",
-    "gpu",
-    "workflow:impl@1",
-  ]);
+  expect(await neededLabels({ workflow: "impl", config, more })).toEqual(["agent:claude", "gpu", "workflow:impl@1"]);
   // No program of a scripted agent can be looked for, and a workflow in a file comes with the repository.
   const custom = { agent: "scripted", model: "x.json", inputs: {} };
-  expect(await neededLabels({ workflow: "mine", config: custom, here: true, more: [] })).toEqual([
-    expect.stringMatching(/^host:/),
-  ]);
-  await expect(neededLabels({ workflow: "impl", config, here: false, more: ["a b"] })).rejects.toMatchObject({
+  expect(await neededLabels({ workflow: "mine", config: custom, more: [] })).toEqual([]);
+  await expect(neededLabels({ workflow: "impl", config, more: ["a b"] })).rejects.toMatchObject({
     code: "USAGE",
   });
 });
@@ -60,7 +54,7 @@ test.each(["agent:claude", "host:other", "store:s-1", "workflow:impl@1"])(
     expect(() => checkOwnLabel(label)).toThrow(expect.objectContaining(refusal));
     await expect(ownLabels([], ["gpu", label])).rejects.toMatchObject(refusal);
     const config = { agent: "scripted", model: "x.json", inputs: {} };
-    expect(await neededLabels({ workflow: "mine", config, here: false, more: [label] })).toEqual([label]);
+    expect(await neededLabels({ workflow: "mine", config, more: [label] })).toEqual([label]);
   },
 );
 

@@ -16,7 +16,7 @@ import type { Settings } from "../config/effective-config.ts";
 import { type FleetSettings, agentLabel } from "../config/fleet-settings.ts";
 import type { Holdfast } from "../holdfast.ts";
 import { unnamedAgentOf } from "../observe-start.ts";
-import { storeLabel } from "./plan-fleet.ts";
+import { hostLabel, storeLabel } from "./plan-fleet.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -90,27 +90,26 @@ export async function ownLabels(stores: readonly string[], more: readonly string
   const { ready } = unnamedAgentOf(await observeAgents());
   const workflows = await Promise.all(BUILT_IN_NAMES.map(workflowLabel));
   return [
-    ...new Set([...ready.map(agentLabel), ...workflows.flat(), ...stores.map(storeLabel), hostLabel(), ...own]),
+    ...new Set([
+      ...ready.map(agentLabel),
+      ...workflows.flat(),
+      ...stores.map(storeLabel),
+      hostLabel(hostname()),
+      ...own,
+    ]),
   ].toSorted();
 }
 
-/** Everything that a worker must have to execute a run. A workflow in a file is in the repository, so it needs no label. */
+/** What a worker must have to execute a run, beside its files. A workflow in a file is in the repository, so it needs no label. */
 export async function neededLabels(params: {
   readonly workflow: string;
   readonly config: Pick<ExecutionConfig, "agent" | "model" | "inputs">;
-  /** The files of the run are on this machine alone. */
-  readonly here: boolean;
   readonly more: readonly string[];
 }): Promise<readonly string[]> {
-  const { workflow, here, more } = params;
+  const { workflow, more } = params;
   const agents = (await agentsOf(params)).filter((agent) => AGENT_PROGRAMS.some((name) => name === agent));
   return [
-    ...new Set([
-      ...agents.map(agentLabel),
-      ...(await workflowLabel(workflow)),
-      ...(here ? [hostLabel()] : []),
-      ...more.map(checkLabel),
-    ]),
+    ...new Set([...agents.map(agentLabel), ...(await workflowLabel(workflow)), ...more.map(checkLabel)]),
   ].toSorted();
 }
 
@@ -133,10 +132,6 @@ async function agentsOf(params: {
   const own = agent === null || model === null ? agent : `${agent}:${model}`;
   const roles = await rolesOf(workflow, { agent: own, options: inputs });
   return [...new Set(roles.map((role) => splitAgent(role.agent).provider))];
-}
-
-function hostLabel(): string {
-  return `host:${hostname()}`;
 }
 
 async function workflowLabel(name: string): Promise<readonly string[]> {

@@ -48,6 +48,7 @@ const SUBMISSION: Submission = {
   repository: "acme/shop",
   priority: 0,
   needs: ["agent:claude"],
+  host: null,
   at: null,
 };
 

@@ -26,6 +26,8 @@ export interface Submission {
   readonly priority: number;
   /** Labels that a worker must have. */
   readonly needs: readonly string[];
+  /** The machine that alone has the files of the run; null: any machine can have them. */
+  readonly host: string | null;
   /** ISO 8601; null: at once. */
   readonly at: string | null;
 }
@@ -37,13 +39,14 @@ export function submissionText(submission: Submission): string {
 /** null: the run was not submitted, or was taken out of the queue. */
 export function parseSubmission(text: string | undefined): Submission | null {
   if (text === undefined || text === "") return null;
-  const { queue, repository, priority, needs, at } = asRecord(parseJson(text));
+  const { queue, repository, priority, needs, host, at } = asRecord(parseJson(text));
   if (typeof queue !== "string" || typeof repository !== "string" || typeof priority !== "number") return null;
   return {
     queue,
     repository,
     priority,
     needs: Array.isArray(needs) ? needs.filter((one) => typeof one === "string") : [],
+    host: typeof host === "string" ? host : null,
     at: typeof at === "string" && Number.isFinite(Date.parse(at)) ? at : null,
   };
 }
@@ -88,8 +91,13 @@ export function storeLabel(store: string): string {
 }
 
 export function jobOf(store: string, run: string, submission: Submission): Job {
-  const { queue, repository, priority, needs } = submission;
-  return { run: entryKey(store, run), queue, repository, priority, needs: [...needs, storeLabel(store)].toSorted() };
+  const { queue, repository, priority, needs, host } = submission;
+  const all = new Set([...needs, ...(host === null ? [] : [hostLabel(host)]), storeLabel(store)]);
+  return { run: entryKey(store, run), queue, repository, priority, needs: [...all].toSorted() };
+}
+
+export function hostLabel(host: string): string {
+  return `host:${host}`;
 }
 
 /** A submitted run, as the store has it. */

@@ -43,7 +43,7 @@ test("a queue that cannot be read has no entries, and it is read again when it c
   expect(existsSync(place)).toBe(false);
   const dispatch = await openDispatch(place, { limits: {}, env: {} });
   onTestFinished(() => dispatch.close());
-  const submission = { queue: "claude", repository: "acme/shop", priority: 0, needs: [], at: null };
+  const submission = { queue: "claude", repository: "acme/shop", priority: 0, needs: [], host: null, at: null };
   for (const [id, name] of [
     [store.id, "issue-1"],
     ["another store", "issue-1"],

@@ -1,4 +1,5 @@
 /** The `submit` command: creates a run as `run` does, and leaves its execution to the workers of a queue. */
+import { hostname } from "node:os";
 import { splitAgent } from "@holdfast/core/agent";
 import type { Dispatch } from "@holdfast/core/dispatch";
 import { isEnded } from "@holdfast/core/run";
@@ -70,7 +71,7 @@ export const spec = {
     { line: "holdfast submit issue-42", about: "give a run that you stopped back to the workers" },
   ],
   windsDown: true,
-  json: '{"kind": "submitted", "run": {...}, "submission": {"queue", "repository", "priority", "needs": [...], "at": time or null}, "dispatch", "known": true if it was in the queue before, "unpushed": its files that the remote of `files.remote` lacks, as `status` has them, or null}; with --dry-run {"kind": "plan", "plan": {...}} as `run`, or for a run that exists {"kind": "plan", "run", "submission", "known"}. If the run has ended, its result as `run` prints it.',
+  json: '{"kind": "submitted", "run": {...}, "submission": {"queue", "repository", "priority", "needs": [...], "host": the machine that alone has its files, or null, "at": time or null}, "dispatch", "known": true if it was in the queue before, "unpushed": its files that the remote of `files.remote` lacks, as `status` has them, or null}; with --dry-run {"kind": "plan", "plan": {...}} as `run`, or for a run that exists {"kind": "plan", "run", "submission", "known"}. If the run has ended, its result as `run` prints it.',
 } as const satisfies CommandSpec;
 
 function isOfSession(name: string): name is OfSession {
@@ -227,7 +228,7 @@ async function submissionFor(
   const here = params.hasFiles && settings.files.remote === null && isStoreUrl(holdfast.store.location);
   if (here)
     shell.notify(
-      "The files of the run stay on this machine, so only a worker here can execute it. With `files.remote` in the config every worker can: docs/files.md.",
+      "The files of the run stay on one machine, so only a worker there can execute it. With `files.remote` in the config every worker can: docs/files.md.",
     );
   const queue = request.queue ?? before?.queue ?? (await defaultQueue({ workflow, config }, settings.fleet));
   return {
@@ -237,7 +238,8 @@ async function submissionFor(
     needs:
       before !== null && request.needs.length === 0
         ? before.needs
-        : await neededLabels({ workflow, config, here, more: request.needs }),
+        : await neededLabels({ workflow, config, more: request.needs }),
+    host: here ? (before?.host ?? hostname()) : null,
     at: request.at,
   };
 }
