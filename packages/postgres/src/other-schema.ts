@@ -2,6 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Driver } from "@holdfast/core/store-sql/driver";
 import type { Dialect } from "@holdfast/core/store-sql/schema";
+import { HoldfastError } from "@holdfast/platform/error";
 import pg from "pg";
 import { RELEASE_LOCKS, connectDriver, trySchemaLock } from "./driver.ts";
 import { postgresError } from "./errors.ts";
@@ -17,7 +18,7 @@ export interface OtherSchema {
   nameOf(suffix: string): string;
   /** Connections for a library that makes its own statements. The caller ends them. */
   openPool(): pg.Pool;
-  /** Does `work` in one process at a time: a library's tables are not made by two at once. */
+  /** Does `work` in one process at a time: a library's tables are not made by two at once. STORE_BUSY if another one does not end. */
   inTurn<T>(pool: pg.Pool, work: () => Promise<T>): Promise<T>;
 }
 
@@ -56,7 +57,12 @@ export async function connectOtherSchema(params: {
         try {
           const ask = async (): Promise<boolean> =>
             (await client.query<{ locked: boolean }>(trySchemaLock(schema))).rows[0]?.locked === true;
-          while (!(await ask())) await delay(ASK_AGAIN_MS);
+          // A process that was frozen keeps the lock: its system still answers for the connection.
+          const until = process.uptime() * 1000 + params.patienceMs;
+          while (!(await ask())) {
+            if (process.uptime() * 1000 > until) throw busy(target);
+            await delay(ASK_AGAIN_MS);
+          }
           return await work();
         } finally {
           // The lock ends with the session.
@@ -67,4 +73,14 @@ export async function connectOtherSchema(params: {
   } catch (error) {
     throw postgresError(error, target.location);
   }
+}
+
+function busy({ location }: Target): HoldfastError {
+  return new HoldfastError({
+    code: "STORE_BUSY",
+    message: `Another process creates tables in ${location} and does not end`,
+    hint: "Find its session in pg_stat_activity, end the process that it belongs to, and try again.",
+    retry: "later",
+    data: { location },
+  });
 }
