@@ -132,7 +132,8 @@ function readAll(directory: string): readonly StartingFile[] {
   try {
     names = readdirSync(directory);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    // ENOTDIR: the store's path names a file.
+    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")) return [];
     throw error;
   }
   return names

@@ -157,6 +157,10 @@ describe("a named store", () => {
       expect(stderr).toContain("`holdfast --store 'my store' checkpoint` creates a store there");
     }
     expect((await runIn(".", ["list"], { env: { HOLDFAST_STORE: "typo" } })).stderr).toContain("HOLDFAST_STORE names");
+    await write("a-file", "text");
+    expect(await fails(3, "list", "--store", "a-file")).toMatch(
+      /^error: There is no store in \/.*a-file, which --store names \[STORE_ABSENT\]\n/,
+    );
     await write("holdfast.config.yaml", "store: typo\n");
     expect(await fails(3, "list")).toMatch(/typo, which \/.*holdfast\.config\.yaml names/);
     expect((await run("doctor")).stdout).toMatch(/^fail +store +There is no store/m);
