@@ -10,7 +10,7 @@ import { findRunFor } from "./control-run.ts";
 import { defaultFindingPolicy } from "./findings.ts";
 import { findStart } from "./recovery.ts";
 import { checkResume } from "./resume.ts";
-import type { Store } from "./store.ts";
+import { type Store, knownRun } from "./store.ts";
 
 describe("find start", () => {
   const directoryOf = (scene: StoppedRun): string => scene.repo.path(".git/holdfast");
@@ -112,6 +112,18 @@ describe("find start", () => {
       const scene = await createStoppedRun();
       await scene.store.createRun({ id: "empty", workflow: "impl", work: { kind: "issue", number: 5 } });
       expect(await findStart({ adapters: scene.adapters, run: "empty" })).toEqual({ kind: "none" });
+    });
+
+    test("a fork that died before its first checkpoint names the command that completes it", async () => {
+      const { adapters, current, store } = await createStoppedRun();
+      const source = await store.getCheckpoint({ run: RUN, sequence: 1 });
+      const { workflow, work } = await knownRun(store, RUN);
+      await store.createRun({ id: "half", workflow, work, forkedFrom: { id: source.id, digest: source.digest } });
+      const params = { adapters, run: "half", current, policy: defaultFindingPolicy, answers: {}, force: false };
+      await expect(checkResume(params)).rejects.toMatchObject({
+        code: "NOTHING_TO_RESUME",
+        hint: `Complete the fork: \`holdfast fork ${source.id} --as half\`. Or remove it: \`holdfast rm half\`.`,
+      });
     });
 
     test("a missing run is not invented", async () => {

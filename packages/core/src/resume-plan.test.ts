@@ -233,10 +233,6 @@ describe("resume plan", () => {
         hint: expect.stringMatching(/`holdfast fork r@2`.*`holdfast resume r@2 --force`/),
       });
     });
-
-    test("no checkpoint: nothing to resume, whatever else was found", () => {
-      expect(plan([sample("files_changed")], { from: null }).kind).toBe("nothing");
-    });
   });
 
   const policies: fc.Arbitrary<FindingPolicy> = fc

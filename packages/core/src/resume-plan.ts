@@ -88,8 +88,7 @@ export type ResumePlan =
       readonly judgements: readonly Judgement[];
       readonly actions: readonly ResumeAction[];
       readonly why: string;
-    }
-  | { readonly kind: "nothing"; readonly why: string; readonly hint: string };
+    };
 
 /**
  * Plans a resume from all findings, in any order. The worst finding decides. An answer turns a question into a warning, but never changes a
@@ -98,8 +97,8 @@ export type ResumePlan =
 export function planResume(params: {
   readonly run: string;
   readonly state: RunState;
-  /** The checkpoint to resume from; null: there is none. */
-  readonly from: ResumeFrom | null;
+  /** The checkpoint to resume from. */
+  readonly from: ResumeFrom;
   readonly findings: readonly Finding[];
   readonly policy: FindingPolicy;
   /** The verdict of the run's workflow about a finding, instead of the policy; null: it has none. */
@@ -111,9 +110,6 @@ export function planResume(params: {
   readonly force: boolean;
 }): ResumePlan {
   const { run, state, from } = params;
-  if (from === null) {
-    return { kind: "nothing", why: `Run ${run} has no checkpoint`, hint: "Start it again with `holdfast run`." };
-  }
   const reopens = isEnded(state) && params.force && from.kind === "chosen";
   if (state.kind === "done" && !reopens) {
     // A user who names a checkpoint wants to go back to it: "done" would silently leave the run as it is.

@@ -36,6 +36,7 @@ import { type RunState, type RunSummary, isEnded, isFailedOrAborted } from "./ru
 import { Saver } from "./save.ts";
 import { rebaseRunning } from "./state.ts";
 import { continuedEntry } from "./waiting.ts";
+import { runNotStarted } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface ResumeCheck {
@@ -43,8 +44,8 @@ export interface ResumeCheck {
   /** All findings, whatever is done about them. */
   readonly findings: readonly Finding[];
   readonly plan: ResumePlan;
-  /** The checkpoint that the run resumes from; null when there is none, or nothing to do. */
-  readonly checkpoint: Checkpoint | null;
+  /** The checkpoint that the run resumes from. */
+  readonly checkpoint: Checkpoint;
   readonly current: Setting;
   /** Sequence of the run's newest checkpoint at planning time, intact or not; 0 without any. */
   readonly top: number;
@@ -75,12 +76,9 @@ export async function checkResume(params: ResumeParams): Promise<ResumeCheck> {
   // A run that has ended executes nothing, so its files need not be here.
   const passOver = ended ? { passOver: true } : {};
   const start = await findStart({ adapters, run: run.id, ...(chosen === undefined ? passOver : { chosen }) });
+  if (start.kind === "none") throw runNotStarted(run);
   const top = await topOf(adapters, run.id);
   const rest = { run: run.id, state, policy, answers, force };
-  if (start.kind === "none") {
-    const plan = planResume({ ...rest, from: null, findings: [], accepted: {} });
-    return { run, findings: [], plan, checkpoint: null, current, top };
-  }
   const checkpoint = change === null ? start.checkpoint : changed(start.checkpoint, run.state, change);
   // A done run is at its newest checkpoint: naming that one does not go back.
   const stays = state.kind === "done" && !force && chosen === top;
@@ -122,7 +120,7 @@ function withFailedHint(
   run: RunSummary,
   values: JsonObject,
 ): ResumePlan {
-  if (!isFailedOrAborted(run.state) || (plan.kind !== "refuse" && plan.kind !== "nothing")) return plan;
+  if (!isFailedOrAborted(run.state) || plan.kind !== "refuse") return plan;
   const failed = { run: run.id, stage: run.latest?.stage ?? null, values };
   return { ...plan, hint: freshness?.failedHint?.(failed) ?? plan.hint };
 }
@@ -169,7 +167,6 @@ export async function applyResumeCheck(params: {
 }): Promise<ResumeReport> {
   const { adapters, lease, planned } = params;
   const { run, plan, checkpoint, current } = planned;
-  if (checkpoint === null) return { workspace: undefined, checkpoint: null };
   if ((await topOf(adapters, run.id)) !== planned.top) throw executedMeanwhile(run.id);
   const unseen = unseenText(await adapters.commands.endMarked(runMark(adapters, run.id)));
   const cleared = await clearStaleLocks(adapters, run.id, checkpoint.planes.files);
@@ -238,7 +235,7 @@ const NOTHING: ResumeReport = { workspace: undefined, checkpoint: null };
  */
 async function applyResume(work: ResumeWork): Promise<ResumeReport> {
   const { plan } = work;
-  if (plan.kind === "refuse" || plan.kind === "nothing") return NOTHING;
+  if (plan.kind === "refuse") return NOTHING;
   await keepTips(work, plan.actions, plan.kind === "ask");
   if (plan.kind === "ask" || (plan.kind === "done" && plan.actions.length === 0)) return NOTHING;
   if (plan.kind === "done") return await finishRun(work, plan);

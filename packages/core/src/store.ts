@@ -451,12 +451,16 @@ export function isStoreClosed(error: unknown): boolean {
 }
 
 /** The run was created, and its process was killed before its first checkpoint. */
-export function runNotStarted(run: string): HoldfastError {
+export function runNotStarted({ id, forkedFrom }: Pick<RunSummary, "id" | "forkedFrom">): HoldfastError {
+  const hint =
+    forkedFrom === null
+      ? `Start it again with \`holdfast run\` and the same words, or end it: \`holdfast stop ${id} --now\`.`
+      : `Complete the fork: \`holdfast fork ${forkedFrom.id} --as ${id}\`. Or remove it: \`holdfast rm ${id}\`.`;
   return new HoldfastError({
     code: "NOTHING_TO_RESUME",
-    message: `Run ${run} has not begun: it has no checkpoint`,
-    hint: `Start it again with \`holdfast run\` and the same words, or end it: \`holdfast stop ${run} --now\`.`,
-    data: { run },
+    message: `Run ${id} has not begun: it has no checkpoint`,
+    hint,
+    data: { run: id },
   });
 }
 

@@ -35,7 +35,7 @@ export async function planLimits(adapters: Adapters, params: LimitsParams): Prom
     return null;
   }
   const { checkpoint: newest } = await newestUsable(adapters.store, run.id);
-  if (newest === undefined) throw runNotStarted(run.id);
+  if (newest === undefined) throw runNotStarted(run);
   const plugin = await loadPlugin(run.workflow);
   if (from !== undefined) {
     const { planes } = await adapters.store.getCheckpoint({ run: run.id, sequence: from });

@@ -99,7 +99,7 @@ export async function resumeRequest(adapters: Adapters, params: ResumeParams): P
   const planes = (await newestUsable(adapters.store, params.run)).checkpoint?.planes;
   const saved = planes?.config;
   // Its options are not stored yet, and the workflow would report missing options that the user did not omit.
-  if (run !== undefined && run.latest === null && params.workflow === undefined) throw runNotStarted(run.id);
+  if (run?.latest === null) throw runNotStarted(run);
   const { answers = {}, from, force = false, limit = {}, limits = {}, wakes } = params;
   const given = params.workflow;
   const plugin = given === undefined ? await pluginOf(run) : customPlugin(given);

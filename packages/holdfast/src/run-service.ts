@@ -234,8 +234,7 @@ export class RunService {
     const pending = await findPendingImport(adapters, params);
     if (pending !== null) return await planImported(adapters, pending, params);
     const planned = await planResumeRun(adapters, await resumeRequest(adapters, params));
-    const differences =
-      programs && planned.checkpoint !== null ? await this.compareToolchain(planned.checkpoint.planes) : [];
+    const differences = programs ? await this.compareToolchain(planned.checkpoint.planes) : [];
     const { plan } = planned;
     const stays =
       (plan.kind === "resume" || plan.kind === "warn") && !plan.actions.some(({ kind }) => kind === "go_back");
@@ -277,7 +276,7 @@ export class RunService {
       const own = agent === null || model === null ? agent : `${agent}:${model}`;
       const { name } = request.workflow.shape;
       const agents = await agentsOf(name, { agent: own, options });
-      const limit = { ...plans.planned.checkpoint?.planes.position.budget.limit, ...params.limit };
+      const limit = { ...plans.planned.checkpoint.planes.position.budget.limit, ...params.limit };
       checkPrices(adapters, agents, limit);
       checkTokens(adapters, await rolesOf(name, { agent: own, options }), limit);
       for (const text of kind === "ask" ? [] : await checkVersions(adapters, agents))

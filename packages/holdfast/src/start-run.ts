@@ -293,7 +293,7 @@ export function blockedReport(planned: ResumeCheck): RunReport | null {
 
 async function apply(adapters: Adapters, planned: ResumeCheck): Promise<readonly RestoreStep[]> {
   const { plan } = planned;
-  if (plan.kind === "nothing" || plan.kind === "refuse") return [];
+  if (plan.kind === "refuse") return [];
   if (plan.actions.length === 0 && plan.judgements.length === 0) return [];
   await using lease = await acquireLease(adapters, planned.run.id);
   return (await applyResumeCheck({ adapters, lease: lease.lease, planned })).steps ?? [];
@@ -309,7 +309,6 @@ function outcomeOf({ plan, findings }: ResumeCheck): RunOutcome | null {
       };
     case "done":
       return { kind: "done", reason: plan.why };
-    case "nothing":
     case "refuse":
       return { kind: "ask", findings };
     case "resume":
@@ -320,17 +319,16 @@ function outcomeOf({ plan, findings }: ResumeCheck): RunOutcome | null {
 
 function throwIfBlocked(run: string, planned: ResumeCheck): void {
   const { plan } = planned;
-  if (plan.kind === "nothing" || plan.kind === "refuse") throw refusal(run, planned, plan);
+  if (plan.kind === "refuse") throw refusal(run, planned, plan);
 }
 
 function refusal(
   run: string,
   planned: ResumeCheck,
-  plan: Extract<ResumePlan, { readonly kind: "nothing" | "refuse" }>,
+  plan: Extract<ResumePlan, { readonly kind: "refuse" }>,
 ): HoldfastError {
   const { why: message, hint } = plan;
   const data = { run, findings: planned.findings };
-  if (plan.kind === "nothing") return new HoldfastError({ code: "NOTHING_TO_RESUME", message, hint, data });
   const kinds = planned.findings.map(({ kind }) => kind);
   const code =
     isFailedOrAborted(planned.run.state) && planned.findings.length === 0

@@ -100,7 +100,7 @@ export const JSON_SCHEMAS: Readonly<Record<string, z.ZodType>> = {
       findings: array(finding),
       notes: texts,
       verdict: string(),
-      uses: nullable(uses),
+      uses,
       rollback: rollback.optional(),
     }),
     strictObject({ kind: literal("withdrawn"), run, signal: literal("pause") }),

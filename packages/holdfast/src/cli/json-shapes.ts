@@ -292,7 +292,6 @@ export const resumePlan = z.discriminatedUnion("kind", [
   strictObject({ kind: literal("ask"), judgements, actions, why: string(), hint: string() }),
   strictObject({ kind: literal("refuse"), judgements, why: string(), hint: string() }),
   strictObject({ kind: literal("done"), judgements, actions, why: string() }),
-  strictObject({ kind: literal("nothing"), why: string(), hint: string() }),
 ]);
 const effectFact = strictObject({
   key: string(),

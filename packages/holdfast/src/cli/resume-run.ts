@@ -119,11 +119,8 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
   if (dryRun) {
     const { forge } = await holdfast.work.adapters();
     const resumed = { config: planned.current.config, shape: { name: planned.run.workflow }, forge };
-    // A run that has ended executes nothing.
-    const uses =
-      planned.checkpoint === null
-        ? null
-        : await planUses(shell, await shell.consent.stated(), resumed, await importedItems(holdfast, params));
+    const imported = await importedItems(holdfast, params);
+    const uses = await planUses(shell, await shell.consent.stated(), resumed, imported);
     const more = rollback === undefined ? {} : { rollback };
     const found = await holdfast.runWithStatus(run);
     shell.print({
@@ -132,7 +129,7 @@ async function resumeOnce(shell: Shell, holdfast: Holdfast, params: ResumeOption
         rollbackOf(page) +
         preflightText(planned, page) +
         verdictText(`${run}${backTo(params)}${flags.untouched}`, planned, page) +
-        (uses === null ? "" : usesText(uses, page, run)),
+        usesText(uses, page, run),
     });
     return "done";
   }
@@ -206,8 +203,6 @@ async function requireWorktree(
   { run, agent }: ResumeOptions,
   planned: Awaited<ReturnType<Holdfast["work"]["preflight"]>>,
 ): Promise<void> {
-  // A run that has ended executes nothing.
-  if (planned.checkpoint === null) return;
   const { config } = planned.current;
   if (agent !== undefined) await rememberTyped(shell, [agent]);
   const found = await worktreeItems(shell, holdfast, { run, workflow: planned.run.workflow, config });
@@ -286,9 +281,8 @@ function preflightText(
   { plan, notes }: { readonly plan: ResumePlan; readonly notes: readonly string[] },
   page: Page,
 ): string {
-  const judgements = plan.kind === "nothing" ? [] : plan.judgements;
-  const actions = plan.kind === "nothing" || plan.kind === "refuse" ? [] : plan.actions;
-  const changes = judgements.filter(({ decision }) => decision !== "accepted_before");
+  const actions = plan.kind === "refuse" ? [] : plan.actions;
+  const changes = plan.judgements.filter(({ decision }) => decision !== "accepted_before");
   const lines = changes.flatMap((judgement) => [
     ...judgementLines(judgement, page),
     ...diffLines(judgement.finding.diff, page),
@@ -352,7 +346,5 @@ function verdictText(
       return `Cannot continue: ${escapeWords(plan.why)}.\n${escapeWords(plan.hint)}\n`;
     case "done":
       return `${escapeWords(plan.why)}. There is nothing to do.\n`;
-    case "nothing":
-      return `${escapeWords(plan.why)}. ${escapeWords(plan.hint)}\n`;
   }
 }

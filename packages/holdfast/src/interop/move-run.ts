@@ -63,7 +63,7 @@ export async function planRunExport(
   const lease = await store.getLease(run.id);
   if (lease !== undefined && adapters.liveness(lease.owner) !== "dead") throw leaseHeld(lease);
   const newest = await store.latest(run.id);
-  if (newest === undefined) throw runNotStarted(run.id);
+  if (newest === undefined) throw runNotStarted(run);
   const stored = await store.exportRun(run.id);
   const logs = await readLogs(adapters, run.id);
   const source = {

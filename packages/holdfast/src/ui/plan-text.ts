@@ -251,7 +251,7 @@ function resumption({ action, row }: PlanFacts, doc: JsonRecord): Words {
   const { id } = row.run;
   const from = action.kind === "resume" ? action.from : null;
   const kind = asText(plan["kind"]);
-  if (kind === "refuse" || kind === "nothing")
+  if (kind === "refuse")
     throw new HoldfastError({
       code: "NEEDS_DECISION",
       message: `${id} cannot continue: ${asText(plan["why"])}`,

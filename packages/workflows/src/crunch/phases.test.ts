@@ -244,7 +244,7 @@ describe("crunch freshness", () => {
     const labels = ["type:feature", "state:ready", "domain:security"];
     const plan = judged([...found({ labels, body: "Do something else." }), BRANCH, FILES], recorded("enrich"));
     expect(plan.kind).toBe("ask");
-    const kinds = plan.kind === "nothing" ? [] : plan.judgements.map(({ finding }) => finding.kind);
+    const kinds = plan.judgements.map(({ finding }) => finding.kind);
     expect(kinds).toEqual(["issue_body_changed", "issue_labels_changed", "branch_missing", "files_changed"]);
   });
 

@@ -133,7 +133,7 @@ export const spec = {
   ],
   windsDown: true,
   waitsForSpace: true,
-  json: 'One line for each event, then {"kind": "result", "run", "result"} as `run` does; with --dry-run {"kind": "plan", "run", "plan": {...}, "findings": [...], "notes": [texts], "verdict", "uses": {...} as in the plan of `run` or null}, with --detach {"kind": "detached", "run": "id", "pid", "log", "queued"}. With --from smart also "rollback" as `restore --smart` has it: in that document, or on a line of its own of kind "rollback".',
+  json: 'One line for each event, then {"kind": "result", "run", "result"} as `run` does; with --dry-run {"kind": "plan", "run", "plan": {...}, "findings": [...], "notes": [texts], "verdict", "uses": {...} as in the plan of `run`}, with --detach {"kind": "detached", "run": "id", "pid", "log", "queued"}. With --from smart also "rollback" as `restore --smart` has it: in that document, or on a line of its own of kind "rollback".',
 } as const satisfies CommandSpec;
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
