@@ -111,7 +111,8 @@ describe("a day with Holdfast", () => {
     expect(await json("tag", "r@1", "works")).toMatchObject({ action: "added" });
     expect(await fails(4, "tag", "r@2", "works")).toContain("--move");
     expect(await json("tag", "r@2", "works", "--move")).toMatchObject({ action: "moved" });
-    expect(await json("tag", "r")).toEqual({ tags: [{ name: "works", run: "r", sequence: 2 }] });
+    const tags = [{ name: "works", run: "r", sequence: 2 }];
+    for (const address of ["r", "r@1", "@1"]) expect(await json("tag", address)).toEqual({ tags });
     expect((await json("show", "r@works")).checkpoint.sequence).toBe(2);
     expect(await fails(3, "tag", "r", "wroks", "--delete")).toContain("works");
     expect(await json("tag", "r", "works", "--delete")).toMatchObject({ action: "deleted" });

@@ -95,7 +95,7 @@ async function addTag(shell: Shell, holdfast: Holdfast, { address, name, input }
 }
 
 async function deleteTag(shell: Shell, holdfast: Holdfast, { address, name, input }: TagParams): Promise<Exit> {
-  const { id } = await holdfast.resolveRun(address.split("@")[0] ?? address);
+  const { id } = await holdfast.resolveRun(address);
   const tags = await readTags(holdfast, id);
   const tag = tags.find((known) => known.name === name);
   if (tag === undefined) {
@@ -117,7 +117,7 @@ async function deleteTag(shell: Shell, holdfast: Holdfast, { address, name, inpu
 }
 
 async function listTags(shell: Shell, holdfast: Holdfast, address: string | undefined): Promise<Exit> {
-  const { id } = await holdfast.resolveRun(address?.split("@")[0]);
+  const { id } = await holdfast.resolveRun(address);
   const tags = await readTags(holdfast, id);
   shell.print({
     json: () => ({ tags: tags.map(({ name, run, sequence }) => ({ name, run, sequence })) }),
