@@ -147,6 +147,18 @@ test("a fork starts with the usage of its parent up to the fork, and each counts
   }
 });
 
+test("a run saved by hand is not resumed, and the error asks for no workflow", async () => {
+  await using holdfast = await openHoldfast({ cwd: scratchDirectory(onTestFinished), store: "store" });
+  {
+    await using run = await holdfast.createRun({ id: "by-hand" });
+    await run.save({ values: {} });
+  }
+  await expect(holdfast.resume({ run: "by-hand" })).rejects.toMatchObject({
+    code: "NOTHING_TO_RESUME",
+    message: "Run by-hand was saved by hand: no workflow executes it",
+  });
+});
+
 /** Runs the workflow in this folder and returns the number of processes that were started. */
 async function countedRun(cwd: string): Promise<number> {
   const started = countProcesses();

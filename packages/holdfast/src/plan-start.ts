@@ -379,6 +379,13 @@ export async function chooseWorkflow(
 export async function pluginOf(run: RunSummary | undefined): Promise<WorkflowPlugin> {
   const plugin = await loadPlugin(run?.workflow ?? DEFAULT_WORKFLOW);
   if (plugin !== null) return plugin;
+  if (run?.workflow === "manual")
+    throw new HoldfastError({
+      code: "NOTHING_TO_RESUME",
+      message: `Run ${run.id} was saved by hand: no workflow executes it`,
+      hint: `To go back to a checkpoint: \`holdfast restore ${run.id}@N\`; \`holdfast list ${run.id}\` shows them.`,
+      data: { run: run.id },
+    });
   throw usageError(
     `Run ${run?.id ?? ""} follows the workflow ${run?.workflow ?? ""}, which must be given to continue it`,
     `Name the file that defines it: \`holdfast resume ${run?.id ?? ""} --workflow FILE\`.`,
