@@ -161,7 +161,7 @@ test("many handles that create one store at once create one store", async () => 
   expect((await stores[0]?.listRuns())?.length).toBe(6);
 });
 
-test("creating a store can be interrupted after every step, and the next opening completes it", async () => {
+test("creating a store can be interrupted after every step: readers find no store, and the next opening completes it", async () => {
   const whole = scratch();
   await (await openSqliteStore({ directory: whole })).close();
   const files = layoutOf(whole);
@@ -179,6 +179,7 @@ test("creating a store can be interrupted after every step, and the next opening
     const directory = scratch();
     mkdirSync(directory);
     step(layoutOf(directory));
+    await rejectsWith("STORE_ABSENT", () => openSqliteStore({ directory, readOnly: true }));
     const store = await open(directory);
     await leasedRun(store);
     expect(existsSync(layoutOf(directory).marker)).toBe(true);
@@ -232,6 +233,15 @@ test("a missing, emptied, replaced or overwritten database is reported, and neve
     expect(`${name}: ${failure}`).toBe(`${name}: ${code}`);
     expect(existsSync(layoutOf(directory).database)).toBe(before);
   }
+});
+
+test("a reader reports a database that was replaced by a fresh one", async () => {
+  const directory = scratch();
+  await filled(directory);
+  const { database } = layoutOf(directory);
+  rmSync(database);
+  new DatabaseSync(database).exec("CREATE TABLE t (a)");
+  await rejectsWith("STORE_MISSING", () => openSqliteStore({ directory, readOnly: true }));
 });
 
 test("a database older or shorter than the high-water mark is STORE_CUT until the loss is accepted", async () => {

@@ -14,7 +14,7 @@ import type { Driver } from "./driver.ts";
 import { openHighWaterMark } from "./high-water.ts";
 import { lockDirectory, openToken } from "./leases.ts";
 import { cutError, findCuts } from "./read.ts";
-import { SQLITE, checkSchema, createTables, getMeta, storeId } from "./schema.ts";
+import { SQLITE, checkSchema, createTables, getMeta, holdsRuns, storeId } from "./schema.ts";
 import {
   type Connection,
   checkDurability,
@@ -148,7 +148,7 @@ async function inspect(layout: Layout, busyMs: number): Promise<"whole" | "unmar
         if (files.moved()) continue;
         if (cut !== undefined) return cutError(layout.directory, layout.highWater, cut);
         if (mark.kind === "cut") return cutMark(layout, mark.bytes);
-        const holds = (await files.connection.all("SELECT run FROM runs LIMIT 1")).length > 0;
+        const holds = await holdsRuns(files.connection);
         const hasLog = statSync(layout.wal, { throwIfNoEntry: false }) !== undefined;
         return mark.kind !== "read" && holds && hasLog ? "unmarked" : "whole";
       } catch (error) {
@@ -217,9 +217,8 @@ async function openForWriting(
     checkDurability(writer, layout.directory);
     const id = await storeId(writer);
     if (marker !== null && marker.id !== id) throw mixedUp(layout);
-    const holds = (await writer.all("SELECT run FROM runs LIMIT 1")).length > 0;
     // With runs in it the marker was there once, and its loss is for verify to report.
-    if (marker === null && !holds) {
+    if (marker === null && !(await holdsRuns(writer))) {
       openHighWaterMark(layout.highWater).begin(id);
       // Names that no sync has covered can survive a power cut in any order, and the marker says that the others were there.
       syncDirectory(layout.directory);

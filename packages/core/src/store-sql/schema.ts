@@ -106,6 +106,15 @@ export async function getMeta(tx: ReadTransaction, key: string): Promise<string 
   return row === undefined ? undefined : checkedMeta(row);
 }
 
+/** False in a database whose process died before it had made the tables, which it makes in one transaction. */
+export async function hasTables(tx: ReadTransaction): Promise<boolean> {
+  return (await tx.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta'")).length > 0;
+}
+
+export async function holdsRuns(tx: ReadTransaction): Promise<boolean> {
+  return (await tx.all("SELECT run FROM runs LIMIT 1")).length > 0;
+}
+
 export async function storeId(tx: ReadTransaction): Promise<string> {
   const id = await getMeta(tx, "store/id");
   if (id !== undefined) return id;

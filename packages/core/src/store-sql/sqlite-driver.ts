@@ -8,9 +8,18 @@ import { pathToFileURL } from "node:url";
 import { HoldfastError } from "@holdfast/platform/error";
 import type { Claims, Driver, ReadTransaction, Row, SqlValue, WriteTransaction } from "./driver.ts";
 import { openHighWaterMark } from "./high-water.ts";
-import { checkSchema, getMeta } from "./schema.ts";
+import { checkSchema, getMeta, hasTables, holdsRuns } from "./schema.ts";
 import { isBusy, losesTrust, sqliteError } from "./sqlite-errors.ts";
-import { type Layout, fileState, layoutOf, readMarker, releaseReserve, sizeOf } from "./sqlite-files.ts";
+import {
+  type Layout,
+  fileState,
+  layoutOf,
+  missingDatabase,
+  noStore,
+  readMarker,
+  releaseReserve,
+  sizeOf,
+} from "./sqlite-files.ts";
 
 /** "immutable" reads a file that nothing can be writing, without any lock. */
 export type Access = "write" | "read" | "immutable";
@@ -404,6 +413,15 @@ function common(
   };
 }
 
+/** A process that dies while it makes a store leaves a database without marker, without heads of runs and perhaps without tables. */
+async function checkMade(layout: Layout, tx: ReadTransaction): Promise<void> {
+  const mark = openHighWaterMark(layout.highWater).read();
+  const isNew = mark.kind === "absent" || (mark.kind === "read" && mark.heads.length + mark.damaged.length === 0);
+  const isUnmade = isNew && readMarker(layout.marker) === null;
+  if (!(await hasTables(tx))) throw isUnmade ? noStore(layout) : missingDatabase(layout, "empty");
+  if (isUnmade && !(await holdsRuns(tx))) throw noStore(layout);
+}
+
 async function inspectMarker(layout: Layout, connection: Connection): Promise<readonly string[]> {
   try {
     const marker = readMarker(layout.marker);
@@ -524,6 +542,7 @@ export async function createReadingDriver(layout: Layout, busyMs: number): Promi
   }
 
   try {
+    await read((tx) => checkMade(layout, tx));
     checkSchema(await read((tx) => getMeta(tx, "store/schema")), layout.directory);
   } catch (error) {
     files.close();
