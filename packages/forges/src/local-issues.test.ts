@@ -74,6 +74,7 @@ describe("an issue file", () => {
   test.each([
     ["an empty file", "", "no title"],
     ["invalid YAML", "---\ntitle: [x\n---\n", "front matter"],
+    ["aliases that grow", `---\na: &a [1]\nb: [${"*a,".repeat(200)}]\n---\n`, "Excessive alias count"],
     ["a list instead of fields", "---\n- a\n---\n", "front matter"],
     ["a duplicate key", "---\ntitle: x\ntitle: y\n---\n", "front matter"],
     ["an unknown state", "---\ntitle: x\nstate: doing\n---\n", '"doing"'],

@@ -3,6 +3,8 @@
 import { Document, isMap, parseDocument } from "yaml";
 import type { IssueSnapshot } from "@holdfast/core/checkpoint";
 import type { Forge } from "@holdfast/core/forge";
+import { isRecord } from "@holdfast/core/json";
+import { parseYaml } from "@holdfast/platform/yaml";
 import { forgeRefused } from "./api.ts";
 import { hasMarker, requireKey, requireNumber, requireText, withMarker } from "./body-text.ts";
 import {
@@ -120,12 +122,10 @@ type ParsedIssue =
  */
 export function parseIssue(text: string, changedAt: Date): ParsedIssue {
   const { front, body } = splitFront(text);
-  const document = parseDocument(front);
-  const [error] = document.errors;
-  if (error !== undefined) return damaged(`front matter: ${error.message.split("\n")[0]}`);
-  if (front.trim() !== "" && !isMap(document.contents))
-    return damaged("front matter: expected `title: …` and the like");
-  const fields: Partial<Record<string, unknown>> = { ...document.toJS() };
+  const yaml = parseYaml(front);
+  if (!yaml.ok) return damaged(`front matter: ${yaml.faults[0]?.message}`);
+  if (front.trim() !== "" && !isRecord(yaml.value)) return damaged("front matter: expected `title: …` and the like");
+  const fields: Partial<Record<string, unknown>> = isRecord(yaml.value) ? yaml.value : {};
   const state = fields["state"] ?? "open";
   if (state !== "open" && state !== "closed") return damaged(`state is ${JSON.stringify(state)}, not open or closed`);
   const labels = parseLabels(fields["labels"] ?? []);

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { parseDocument } from "yaml";
+import { parseYaml } from "@holdfast/platform/yaml";
 import * as z from "zod/mini";
 import { commandVariables, namedInEnvironment } from "@holdfast/core/agent-environment";
 import type { CheckRun, Checks, Forge } from "@holdfast/core/forge";
@@ -359,10 +359,9 @@ const SETTINGS = z.strictObject({
 function readForgeSettings(local: LocalRepository): z.infer<typeof SETTINGS> {
   const file = readForgeFile(local, FILE);
   if (file === undefined) return {};
-  const document = parseDocument(file.text);
-  const [error] = document.errors;
-  if (error !== undefined) throw corruptFile(local, FILE, error.message.split("\n")[0] ?? "");
-  return parseFields({ local, path: FILE, value: document.toJS() ?? {}, schema: SETTINGS });
+  const yaml = parseYaml(file.text);
+  if (!yaml.ok) throw corruptFile(local, FILE, yaml.faults[0]?.message ?? "");
+  return parseFields({ local, path: FILE, value: yaml.value ?? {}, schema: SETTINGS });
 }
 
 const FILE = "forge.yaml";
