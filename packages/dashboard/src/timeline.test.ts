@@ -134,11 +134,25 @@ test("the story has every stage, mark and gap in the order of time", () => {
     text: kind,
   });
   const story = storyOf({
-    spans: [span("b", { startedAt: at(30) }), span("a"), span("x", { parent: "a" })],
-    marks: [mark("checkpoint", 10), mark("crash", 5)],
+    spans: [
+      span("b", { startedAt: at(30), endedAt: at(40) }),
+      span("c", { startedAt: at(40), endedAt: null }),
+      span("a"),
+      span("x", { parent: "a" }),
+    ],
+    marks: [mark("tag", 41), mark("checkpoint", 10), mark("crash", 5)],
     gaps: [{ from: at(11), to: at(29), reason: "waiting for quota" }],
   });
-  expect(story.map(({ text }) => text)).toEqual(["a done", "crash", "checkpoint", "18 s waiting for quota", "b done"]);
+  // The end of a stage comes after what happened in it.
+  expect(story.map(({ at: when, text }) => `${(Date.parse(when) - time(0)) / 1000} ${text}`)).toEqual([
+    "5 crash",
+    "10 a done",
+    "10 checkpoint",
+    "11 18 s waiting for quota",
+    "40 b done",
+    "40 c done",
+    "41 tag",
+  ]);
   // The time after a crash begins with the crash.
   const crashed = storyOf({ spans: [], marks: [mark("crash", 5)], gaps: [{ from: at(5), to: at(9), reason: "idle" }] });
   expect(crashed.map(({ text }) => text)).toEqual(["crash", "4.0 s idle"]);

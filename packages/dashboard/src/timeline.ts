@@ -260,7 +260,8 @@ export function storyOf({ spans, marks, gaps }: Pick<Timeline, "spans" | "marks"
     .filter((span) => span.parent === null)
     .map((span): StoryItem => ({
       key: span.id,
-      at: span.startedAt,
+      // The sentence says how the stage ended.
+      at: span.kind === "wait" ? span.startedAt : (span.endedAt ?? span.startedAt),
       text: span.text,
       kind: span.kind === "wait" ? "wait" : "stage",
       result: span.result,
