@@ -1,6 +1,6 @@
 // The landing page: what waits for the user, why, and the answers.
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Action, Evidence, Inbox, InboxItem } from "./api.ts";
 import { useKeys } from "./keys.tsx";
 import { connection } from "./live.ts";
@@ -102,7 +102,7 @@ function commandOf({ kind, row }: InboxItem, program: string): string {
   return `${program} ${asks && kind !== "findings" ? "approve" : "status"} ${row.run.id}`;
 }
 
-/** A question with its evidence and its answers. Nothing is chosen beforehand. */
+/** A question with its evidence and its answers. Nothing is chosen beforehand: its key has the entries of the run, so that no choice stays for the next question. */
 export function Question(props: {
   readonly item: InboxItem;
   /** On the page of the run itself. */
@@ -120,7 +120,6 @@ export function Question(props: {
   const answer = (): void => {
     if (option !== undefined) askPlan(complete(option.action, note.trim(), resume));
   };
-  useEffect(() => setChosen(null), [row.key]);
   useKeys({
     "ctrl+enter": answer,
     ...(inRun ? {} : { e: () => putOff(item) }),

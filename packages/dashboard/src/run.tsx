@@ -136,7 +136,7 @@ function RunView({ here, page }: { readonly here: At<"run">; readonly page: RunP
           </A>
         </div>
       ) : (
-        <Question item={inbox} inRun commands={reasonCard?.commands ?? []} />
+        <Question key={inbox.row.run.entries} item={inbox} inRun commands={reasonCard?.commands ?? []} />
       )}
       {undo === null ? null : (
         <div class="undo-strip">

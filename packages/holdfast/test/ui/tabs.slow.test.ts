@@ -94,17 +94,18 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
   });
 
   test("a run that was put off waits no longer, until something happens to it", async () => {
-    {
+    const ask = async (question: string): Promise<void> => {
       await using holdfast = await openHoldfast({ cwd: journey.repository() });
       const { store } = holdfast;
       const birth = { workflow: "impl", work: { kind: "task", text: "Ask" } } as const;
       const lease = await store.takeLease({ run: "asks", birth, label: "test" });
-      const decision = { name: "go", question: "Continue?", options: ["yes", "no"] };
+      const decision = { name: "go", question, options: ["yes", "no"] };
       const body = { for: "you", reason: "asks", until: null, decision };
       const checkpoint = { trigger: "stage", planes: emptyPlanes({ workflow: "impl", stage: "impl" }) } as const;
       await store.commit({ lease, entries: [{ kind: "run.waiting", body }], checkpoint });
       await store.releaseLease(lease);
-    }
+    };
+    await ask("Continue?");
     await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
     const { page, context, surprises } = await visit(browser, server);
     await open(page, `${server.origin}/`);
@@ -123,15 +124,22 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await expectText(page, "Nothing needs you.");
     await journey.json("tag", "asks@1", "seen");
     await page.locator(".question").waitFor();
+    // The answer to one question is not chosen for the next one.
+    const repository = journey.repository().split("/").at(-1) ?? "";
+    await open(page, `${server.origin}/r/${repository}/asks`);
+    await page.getByRole("radio").first().check();
+    await ask("Continue after all?");
+    await expectText(page, "Continue after all?");
+    expect(await page.getByRole("radio", { checked: true }).count()).toBe(0);
     // A server that is read-only shows the question, and how to answer it in the terminal.
     await using reader = await startPage(journey.holdfast, {
       cwd: journey.repository(),
       args: ["--here", "--read-only"],
     });
     const look = await visit(browser, reader);
-    for (const path of ["/inbox", `/r/${journey.repository().split("/").at(-1)}/asks`]) {
+    for (const path of ["/inbox", `/r/${repository}/asks`]) {
       await open(look.page, `${reader.origin}${path}`);
-      await expectText(look.page, "Continue?", "read-only", "approve asks");
+      await expectText(look.page, "Continue after all?", "read-only", "approve asks");
       expect(await look.page.locator("main form, main .run-head .buttons button").count(), path).toBe(0);
     }
     await look.context.close();
