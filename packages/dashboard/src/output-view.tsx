@@ -11,7 +11,7 @@ import { bytes } from "./words.ts";
 const PIECE = 65_536;
 /** The end of a log that a tab keeps. */
 const KEPT = 400_000;
-/** The lines of it that are in the document. */
+/** The lines of it that are in the document at first, and how many more the user asks for. */
 const LINES = 1000;
 
 interface Shown {
@@ -72,6 +72,7 @@ function LogText({ run, row }: { readonly run: string; readonly row: LogRow }): 
   const [problem, setProblem] = useState<Problem | null>(null);
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
+  const [most, setMost] = useState(LINES);
   const newest = useRef(row);
   newest.current = row;
   const reading = useRef(false);
@@ -104,16 +105,16 @@ function LogText({ run, row }: { readonly run: string; readonly row: LogRow }): 
   const lines = useMemo(() => (shown === null ? [] : linesOf(readableLog(shown.text))), [shown]);
   if (problem !== null) return <ProblemCard problem={problem} />;
   if (shown === null) return <Skeleton />;
-  const earlier = async (): Promise<void> => {
-    const offset = Math.max(0, shown.from - PIECE);
+  const earlier = (): void => {
     atEnd.current = false;
-    const range = await get<TextRange>(`${path}?offset=${offset}&limit=${shown.from - offset}`);
-    setShown({ text: range.text + shown.text, from: range.offset, next: shown.next });
+    setMost(most + LINES);
+    if (shown.from > 0 && lines.length <= most + LINES)
+      earlierOf(path, shown).then(setShown, (error: unknown) => setProblem(problemOf(error)));
   };
   return (
     <>
-      {shown.from > 0 ? (
-        <button type="button" onClick={() => void earlier()}>
+      {shown.from > 0 || lines.length > most ? (
+        <button type="button" onClick={earlier}>
           Show earlier output
         </button>
       ) : null}
@@ -128,7 +129,7 @@ function LogText({ run, row }: { readonly run: string; readonly row: LogRow }): 
           atEnd.current = scrollHeight - scrollTop - clientHeight < 40;
         }}
       >
-        {lines.slice(-LINES).map((line, index) => (
+        {lines.slice(-most).map((line, index) => (
           <div key={index}>
             {line.map(({ text, style }, part) => (
               <Text key={part} class={style}>
@@ -146,45 +147,38 @@ function LogText({ run, row }: { readonly run: string; readonly row: LogRow }): 
 function join(before: Shown | null, range: TextRange): Shown {
   if (range.offset !== before?.next) return { text: range.text, from: range.offset, next: range.next };
   const text = before.text + range.text;
-  if (text.length <= KEPT) return { ...before, text, next: range.next };
-  const cut = text.indexOf("\n", text.length - KEPT) + 1;
-  return {
-    text: text.slice(cut),
-    from: before.from + new TextEncoder().encode(text.slice(0, cut)).length,
-    next: range.next,
-  };
+  const cut = Math.max(0, text.length - KEPT);
+  const from = before.from + new TextEncoder().encode(text.slice(0, cut)).length;
+  return { text: text.slice(cut), from, next: range.next };
+}
+
+/** Puts the part before what is shown in front of it, unless that was cut meanwhile. */
+async function earlierOf(path: string, { from }: Shown): Promise<<T extends Shown | null>(now: T) => T> {
+  const offset = Math.max(0, from - PIECE);
+  const range = await get<TextRange>(`${path}?offset=${offset}&limit=${from - offset}`);
+  return (now) => (now?.from === from ? { ...now, text: range.text + now.text, from: range.offset } : now);
 }
 
 /** A transcript from its end. Earlier parts are fetched on request. */
 export function Transcript({ href, size }: { readonly href: string; readonly size: number }): JSX.Element {
-  const [from, setFrom] = useState(Math.max(0, size - PIECE));
-  const [pieces, setPieces] = useState<ReadonlyMap<number, string>>(new Map());
+  const [shown, setShown] = useState<Shown>({ text: "", from: size, next: size });
   const [problem, setProblem] = useState<Problem | null>(null);
-  useEffect(() => {
-    let current = true;
-    get<TextRange>(`${href}?offset=${from}&limit=${PIECE}`).then(
-      (range) => current && setPieces((before) => new Map(before).set(range.offset, range.text)),
-      (error: unknown) => current && setProblem(problemOf(error)),
-    );
-    return () => {
-      current = false;
-    };
-  }, [href, from]);
-  const text = [...pieces]
-    .toSorted(([a], [b]) => a - b)
-    .map(([, piece]) => piece)
-    .join("");
+  const { text, from } = shown;
+  const earlier = (): void => {
+    earlierOf(href, shown).then(setShown, (error: unknown) => setProblem(problemOf(error)));
+  };
+  useEffect(earlier, []);
   const messages = useMemo(() => {
     // The first line of a part that begins in the middle is incomplete.
     const start = from > 0 ? text.indexOf("\n") + 1 : 0;
     return messagesOf(text.slice(start));
   }, [text, from]);
   if (problem !== null) return <ProblemCard problem={problem} />;
-  if (pieces.size === 0) return <Skeleton />;
+  if (text === "" && from > 0) return <Skeleton />;
   return (
     <div>
       {from > 0 ? (
-        <button type="button" onClick={() => setFrom(Math.max(0, from - PIECE))}>
+        <button type="button" onClick={earlier}>
           Show earlier messages
         </button>
       ) : null}

@@ -1,11 +1,14 @@
+import { mkdir, writeFile } from "node:fs/promises";
 import { networkInterfaces } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { emptyPlanes } from "@holdfast/core/checkpoint";
+import { sha256 } from "@holdfast/core/json";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openHoldfast } from "../../src/open.ts";
-import { expectText, launch, noBrowser, open, visit } from "./browser.ts";
+import { expectText, launch, noBrowser, open, until, visit } from "./browser.ts";
 import { startPage } from "./page-server.ts";
 
 /** What a browser does beyond one tab of one server: other tabs, other names and addresses, and its own policy. */
@@ -144,6 +147,48 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     }
     await look.context.close();
     expect([...surprises, ...look.surprises]).toEqual([]);
+    await context.close();
+  });
+
+  test("earlier output and earlier messages are there on request, each once", async () => {
+    // More lines than a page shows at first, and a part and a half of messages.
+    const lines = Array.from({ length: 2500 }, (_, number) => `line ${number}.`);
+    const messages = Array.from({ length: 900 }, (_, number) => `message ${number}. ${"é".repeat(40)}`);
+    const text = messages.map((content) => `${JSON.stringify({ role: "assistant", content })}\n`).join("");
+    {
+      await using holdfast = await openHoldfast({ cwd: journey.repository() });
+      const { store } = holdfast;
+      const birth = { workflow: "manual", work: { kind: "task", text: "Talk" } } as const;
+      const lease = await store.takeLease({ run: "talks", birth, label: "test" });
+      const transcript = { text, bytes: Buffer.byteLength(text), digest: sha256(text) };
+      const conversation = { agent: "claude", session: null, transcript, lastMessage: null };
+      const planes = { ...emptyPlanes(), conversation };
+      await store.commit({ lease, entries: [], checkpoint: { trigger: "manual", planes } });
+      await store.releaseLease(lease);
+    }
+    const folder = join(journey.repository(), ".git/holdfast/logs/talks");
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, "1-agent.log"), `${lines.join("\n")}\n`);
+    await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+    const { page, context, surprises } = await visit(browser, server);
+    const run = `${server.origin}/r/${journey.repository().split("/").at(-1)}/talks`;
+    for (const [path, shown, button, all] of [
+      ["", ".log-text", "Show earlier output", lines],
+      ["/conversation", "#tab-panel", "Show earlier messages", messages],
+    ] as const) {
+      await open(page, `${run}${path}`);
+      await expectText(page, all.at(-1) ?? "");
+      const earlier = page.getByRole("button", { name: button });
+      while ((await earlier.count()) > 0) {
+        const before = (await page.innerText(shown)).length;
+        await earlier.click();
+        await until(async () => (await page.innerText(shown)).length > before);
+      }
+      expect((await page.innerText(shown)).match(/(?:line|message) \d+\./g), path).toEqual(
+        all.map((one) => one.slice(0, one.indexOf(".") + 1)),
+      );
+    }
+    expect(surprises).toEqual([]);
     await context.close();
   });
 
