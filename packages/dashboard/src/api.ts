@@ -197,6 +197,7 @@ export interface TaskGraph {
   readonly batches: readonly (readonly string[])[];
   readonly nodes: readonly {
     readonly id: string;
+    readonly agent: string;
     readonly action: string;
     readonly state: "complete" | "running" | "interrupted" | "failed" | "unknown" | "skipped" | "queued" | "pending";
     readonly critical: boolean;

@@ -27,13 +27,13 @@ export function GraphView({ graph }: { readonly graph: TaskGraph | null }): JSX.
           <ul>
             {graph.nodes
               .filter(({ id }) => batch.includes(id))
-              .map(({ id, action, state, critical, waitsFor, reason }) => (
+              .map(({ id, agent, action, state, critical, waitsFor, reason }) => (
                 <li key={id} class={`node tone-${NODE_TONES[state]} ${critical ? "node-critical" : ""}`}>
                   <span class="apart">
                     <Text as="b">{id}</Text>
                     <span class="node-state">{state}</span>
                   </span>
-                  <Text>{action}</Text>
+                  <Text>{`${agent}, ${action}`}</Text>
                   <Text class="meta">{waitsFor.length === 0 ? null : `after ${waitsFor.join(", ")}`}</Text>
                   {reason === null ? null : (
                     <span class="meta">

@@ -328,6 +328,7 @@ describe.skipIf(noBrowser !== null)(`the page${noBrowser === null ? "" : ` (${no
       ["sessions", "tokens"],
       ["summary"],
     ]);
+    await expectText(page, "security-analyst, work", "dev-python, work");
     await page.getByRole("tab", { name: "Team" }).click();
     await expectText(page, "Conflict: sign-in", "asks you", "high veto of", "80 %", "<img src=x onerror=", "U+202E");
     const votes = await page.locator("#tab-panel .card .message").allInnerTexts();
