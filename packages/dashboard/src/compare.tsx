@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { AllowedAction, ChangedFile, Changes, ComparePage, ComparedRun, RunRow, RunsPage } from "./api.ts";
-import { FileChanges, diffPath } from "./diff-view.tsx";
+import { FileChanges, Lines, diffPath } from "./diff-view.tsx";
 import { useQuery } from "./live.ts";
 import {
   A,
@@ -141,7 +141,7 @@ function Size({ side: { code, base } }: { readonly side: ComparedRun }): JSX.Ele
   if (code.files === 0) return <Text>{`no changes${since}`}</Text>;
   return (
     <span class="num">
-      {plural(code.files, "file")} <span class="passed">+{code.added}</span> <span class="missed">−{code.removed}</span>
+      {plural(code.files, "file")} <Lines files={[code]} />
       <Text class="meta">{since}</Text>
     </span>
   );

@@ -169,7 +169,8 @@ function NotCompared({ changes }: { readonly changes: Changes }): JSX.Element | 
   );
 }
 
-export function Lines({ files }: { readonly files: readonly ChangedFile[] }): JSX.Element {
+export function Lines(props: { readonly files: readonly Pick<ChangedFile, "added" | "removed">[] }): JSX.Element {
+  const { files } = props;
   const sum = (key: "added" | "removed"): number => files.reduce((total, file) => total + (file[key] ?? 0), 0);
   if (files.every(({ added }) => added === null)) return <span class="meta">binary</span>;
   return (
