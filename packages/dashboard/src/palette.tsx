@@ -8,6 +8,7 @@ import { frozen, setFrozen, useCheckpoints, useQuery } from "./live.ts";
 import { Text, copy, go, pageCommand, route } from "./parts.tsx";
 import { askPlan } from "./plan-sheet.tsx";
 import { NO_FILTER, type Route, checkpointRoute, parsePoint, runRoute } from "./router.ts";
+import { runsPath } from "./rows.ts";
 import { marked, theme } from "./store.ts";
 import { matchScore, stageWord } from "./words.ts";
 
@@ -29,12 +30,15 @@ export default function Palette({ onClose }: { readonly onClose: () => void }): 
   );
   const checkpoints = useCheckpoints(open);
   const [query, setQuery] = useState("");
+  // Those that are too old for the list.
+  const older = useQuery<RunsPage>(query.trim() === "" ? null : runsPath({ ...NO_FILTER, q: query.trim() }));
   const [at, setAt] = useState(0);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.focus(), []);
 
   const to = (title: string, about: string, target: Route): Item => ({ title, about, run: () => go(target) });
-  const rows = runs.data?.rows ?? [];
+  const known = [...(runs.data?.rows ?? []), ...(older.data?.rows ?? [])];
+  const rows = [...new Map(known.map((row) => [row.key, row])).values()];
   const items: readonly Item[] = [
     ...[...(checkpoint.data?.actions ?? []), ...(page.data?.actions ?? [])]
       .filter(({ why }) => why === null)

@@ -192,6 +192,29 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await context.close();
   });
 
+  test("the palette finds a run that is too old for the list", async () => {
+    {
+      await using holdfast = await openHoldfast({ cwd: journey.repository() });
+      const { store } = holdfast;
+      for (let count = 0; count < 60; count += 1) {
+        const work = { kind: "task", text: count === 0 ? "Long ago" : "Since then" } as const;
+        const lease = await store.takeLease({ run: `run-${count}`, birth: { workflow: "manual", work }, label: "test" });
+        await store.commit({ lease, entries: [], checkpoint: { trigger: "manual", planes: emptyPlanes() } });
+        await store.releaseLease(lease);
+      }
+    }
+    await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+    const { page, context, surprises } = await visit(browser, server);
+    await open(page, `${server.origin}/runs`);
+    await page.getByRole("button", { name: "Show older runs" }).waitFor();
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox", { name: "Search or run a command" }).fill("long ago");
+    await page.getByRole("option", { name: "Long ago" }).click();
+    await page.locator("h1", { hasText: "Long ago" }).waitFor();
+    expect(surprises).toEqual([]);
+    await context.close();
+  });
+
   test("a run with hundreds of checkpoints has its handles, and a short story on a phone", async () => {
     {
       await using holdfast = await openHoldfast({ cwd: journey.repository() });
