@@ -124,12 +124,13 @@ export interface Amounts {
   readonly milliseconds: number | null;
 }
 
-/** `GET /api/runs?repo=&status=&workflow=&q=&before=&limit=`. Finished runs come in pages; the others are always complete. */
+/** `GET /api/runs?repo=&status=&workflow=&q=&limit=`. The limit is for finished runs; the others are always complete. */
 export interface RunsPage {
   readonly asOf: string;
   readonly counts: Readonly<Record<Group, number>>;
   readonly rows: readonly RunRow[];
-  readonly next: string | null;
+  /** A larger limit gives more rows. */
+  readonly more: boolean;
   /** Repositories that could not be read, or not in time. */
   readonly problems: readonly { readonly repository: string; readonly problem: Problem }[];
 }

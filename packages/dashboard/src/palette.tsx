@@ -31,7 +31,7 @@ export default function Palette({ onClose }: { readonly onClose: () => void }): 
   const checkpoints = useCheckpoints(open);
   const [query, setQuery] = useState("");
   // Those that are too old for the list.
-  const older = useQuery<RunsPage>(query.trim() === "" ? null : runsPath({ ...NO_FILTER, q: query.trim() }));
+  const older = useQuery<RunsPage>(query.trim() === "" ? null : runsPath({ ...NO_FILTER, q: query.trim() }, MOST));
   const [at, setAt] = useState(0);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.focus(), []);

@@ -55,7 +55,7 @@ const page: RunsPage = {
   asOf: "2026-11-18T07:00:00.000Z",
   counts: { you: 0, running: 0, waiting: 0, finished: 2 },
   rows: [row("shop/a"), row("shop/b")],
-  next: null,
+  more: false,
   problems: [],
 };
 
@@ -78,8 +78,8 @@ test("other events change nothing", () => {
 });
 
 test("a filter is part of the request", () => {
-  expect(runsPath(NO_FILTER)).toBe("/api/runs");
-  expect(runsPath({ ...NO_FILTER, q: "a b" }, "x")).toBe("/api/runs?q=a+b&before=x");
+  expect(runsPath(NO_FILTER, 50)).toBe("/api/runs?limit=50");
+  expect(runsPath({ ...NO_FILTER, q: "a b" }, 50)).toBe("/api/runs?q=a+b&limit=50");
 });
 
 test("stage, iteration and step are one phrase", () => {
@@ -145,11 +145,11 @@ test("what changed today is counted, and where nothing is asked nothing is answe
   expect(todayWord(page, at)).toBe("today 2 runs");
   // What a fork has from its parent was spent once.
   const rows = [row("shop/a", { ownMicroUsd: 500_000 }), row("shop/fork", { ownMicroUsd: 100_000 })];
-  expect(todayWord({ rows, next: null }, at)).toBe("today 2 runs · $0.60");
+  expect(todayWord({ rows, more: false }, at)).toBe("today 2 runs · $0.60");
   // Rows that are not fetched yet may be of today, too, unless an older day has begun.
-  expect(todayWord({ rows, next: "more" }, at)).toBe("today at least 2 runs · $0.60");
+  expect(todayWord({ rows, more: true }, at)).toBe("today at least 2 runs · $0.60");
   const before = row("shop/old", { updatedAt: "2026-11-15T07:00:00.000Z" });
-  expect(todayWord({ rows: [...rows, before], next: "more" }, at)).toBe("today 2 runs · $0.60");
+  expect(todayWord({ rows: [...rows, before], more: true }, at)).toBe("today 2 runs · $0.60");
   expect(todayWord(page, at + 3 * 86_400_000)).toBe("");
   expect(actWord(row("shop/a"))).toBe("See why");
 });

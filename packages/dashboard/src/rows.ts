@@ -23,13 +23,12 @@ export function followRuns(page: RunsPage, event: LiveEvent): RunsPage | "again"
   return { ...page, rows: page.rows.map((one) => (one.key === row.key ? row : one)) };
 }
 
-export function runsPath(filter: Filter, before: string | null = null): string {
+/** `limit`: how many finished runs. */
+export function runsPath(filter: Filter, limit: number): string {
   const query = new URLSearchParams(
-    [...Object.entries(filter), ["before", before ?? ""]].flatMap(([name = "", value = ""]) =>
-      value === "" ? [] : [[name, value]],
-    ),
+    Object.entries({ ...filter, limit: String(limit) }).filter(([, value]) => value !== ""),
   );
-  return `/api/runs${query.size === 0 ? "" : `?${query.toString()}`}`;
+  return `/api/runs?${query.toString()}`;
 }
 
 /** The command that lists what the filter leaves. `program`: of the one repository that is shown; null: all are. */
@@ -82,11 +81,11 @@ export function stuckWord({ group, checks }: RunRow): string | null {
 }
 
 /** The runs that changed today, and what they cost until now: at least, while older rows are not fetched. */
-export function todayWord({ rows, next }: Pick<RunsPage, "rows" | "next">, now: number): string {
+export function todayWord({ rows, more }: Pick<RunsPage, "rows" | "more">, now: number): string {
   const day = new Date(now).toDateString();
   const today = rows.filter(({ updatedAt }) => new Date(updatedAt).toDateString() === day);
   const cost = today.reduce((sum, { ownMicroUsd }) => sum + ownMicroUsd, 0);
-  const least = next !== null && rows.at(-1) === today.at(-1) ? "at least " : "";
+  const least = more && rows.at(-1) === today.at(-1) ? "at least " : "";
   return today.length === 0
     ? ""
     : `today ${least}${plural(today.length, "run")}${cost === 0 ? "" : ` · ${money(cost)}`}`;

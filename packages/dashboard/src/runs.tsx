@@ -40,19 +40,24 @@ import { costWord, localTimes, money, plural, resultsWord } from "./words.ts";
 
 const STATUSES = ["running", "queued", "waiting", "paused", "crashed", "saved", "done", "failed", "aborted"];
 
+/** How many finished runs are shown at first. */
+const FIRST = 50;
+
 export function RunsPageView({ filter, boot }: { readonly filter: Filter; readonly boot: Boot | null }): JSX.Element {
-  const { data, problem } = useQuery<RunsPage>(runsPath(filter), ["runs"], followRuns);
+  const [limit, setLimit] = useState(FIRST);
+  const path = runsPath(filter, limit);
+  const { data, problem } = useQuery<RunsPage>(path, ["runs"], followRuns);
   const list = useRef<HTMLDivElement>(null);
-  const [shown, setShown] = useState<{ readonly filter: Filter; readonly page: RunsPage } | null>(null);
-  // While another filter is fetched, the rows of the last one stay.
-  const held = data === null || shown?.filter !== filter ? null : holdRows(shown.page, data);
+  const [shown, setShown] = useState<{ readonly path: string; readonly page: RunsPage } | null>(null);
+  // While another filter or more runs are fetched, the rows of the last request stay.
+  const held = data === null || shown?.path !== path ? null : holdRows(shown.page, data);
   const busy = (): boolean => list.current?.matches(":hover, :focus-within") ?? false;
   const showNew = (): void => {
-    if (data !== null) setShown({ filter, page: data });
+    if (data !== null) setShown({ path, page: data });
   };
   useEffect(() => {
     if (data !== null && (held === null || !busy())) showNew();
-  }, [data, filter]);
+  }, [data, path]);
   const page = held?.page ?? shown?.page ?? data;
   const waiting = held?.waiting ?? 0;
   useRowKeys();
@@ -76,6 +81,11 @@ export function RunsPageView({ filter, boot }: { readonly filter: Filter; readon
           </button>
         )}
         {page === null ? <Skeleton rows={8} /> : <Rows page={page} filter={filter} boot={boot} />}
+        {page?.more === true ? (
+          <button type="button" class="more-rows" disabled={data === null} onClick={() => setLimit(limit * 2)}>
+            {data === null ? "Loading…" : "Show older runs"}
+          </button>
+        ) : null}
       </div>
       <MarkedBar />
       <PageCommand text={listCommand(filter, filter.repo === "" ? null : program)} />
@@ -144,13 +154,11 @@ function Rows(props: { readonly page: RunsPage; readonly filter: Filter; readonl
             <h2 class="group-title" id={`group-${group}`}>
               {title} <span class="num">{page.counts[group]}</span>
             </h2>
-            <GroupRows
-              key={runsPath(filter)}
-              rows={rows}
-              many={many}
-              filter={filter}
-              next={group === "finished" ? page.next : null}
-            />
+            <div class="rows" role="list">
+              <Chunks items={rows} rowHeight={50}>
+                {(row) => <Row key={row.key} row={row} many={many} />}
+              </Chunks>
+            </div>
           </section>
         );
       })}
@@ -190,47 +198,6 @@ function NoRuns({ filter }: { readonly filter: Filter }): JSX.Element {
         ["holdfast demo --keep", "a run that is killed three times, without a real agent"],
       ]}
     />
-  );
-}
-
-/** The rows of a group, and on request those of its next pages. */
-function GroupRows(props: {
-  readonly rows: readonly RunRow[];
-  readonly many: boolean;
-  readonly filter: Filter;
-  /** Where its next page begins; null: the rows are all of them. */
-  readonly next: string | null;
-}): JSX.Element {
-  const [older, setOlder] = useState<readonly RunRow[]>([]);
-  const [before, setBefore] = useState<string | null>(null);
-  const { data } = useQuery<RunsPage>(before === null ? null : runsPath(props.filter, before));
-  const fetched = before === null ? [] : (data?.rows ?? []).filter(({ group }) => group === "finished");
-  const next = before === null ? props.next : (data?.next ?? null);
-  const loading = before !== null && data === null;
-  const newest = new Set(props.rows.map(({ key }) => key));
-  // A run that has changed since it was fetched is among the newest.
-  const rows = [...props.rows, ...[...older, ...fetched].filter(({ key }) => !newest.has(key))];
-  return (
-    <>
-      <div class="rows" role="list">
-        <Chunks items={rows} rowHeight={50}>
-          {(row) => <Row key={row.key} row={row} many={props.many} />}
-        </Chunks>
-      </div>
-      {next === null && !loading ? null : (
-        <button
-          type="button"
-          class="more-rows"
-          disabled={loading}
-          onClick={() => {
-            setOlder([...older, ...fetched]);
-            setBefore(next);
-          }}
-        >
-          {loading ? "Loading…" : "Show older runs"}
-        </button>
-      )}
-    </>
   );
 }
 

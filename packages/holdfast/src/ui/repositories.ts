@@ -368,7 +368,7 @@ export interface RunsQuery {
   readonly workflow: string | null;
   /** Lower case. */
   readonly text: string;
-  readonly before: string | null;
+  /** How many finished runs. All others are always given. */
   readonly limit: number;
 }
 
@@ -377,7 +377,6 @@ export const EVERY_RUN: RunsQuery = {
   statuses: new Set(),
   workflow: null,
   text: "",
-  before: null,
   limit: 50,
 };
 
@@ -398,14 +397,10 @@ export async function readRuns(repositories: Repositories, query: RunsQuery): Pr
   const { runs, problems } = await findRuns(repositories, query);
   const counts: Record<Group, number> = { you: 0, running: 0, waiting: 0, finished: 0 };
   for (const { group } of runs) counts[group] += 1;
-  const unfinished = query.before === null ? runs.filter(({ group }) => group !== "finished") : [];
-  const finished = runs.filter(({ group }) => group === "finished").toSorted(newestFirst);
-  const start = query.before === null ? 0 : startAfter(finished, query.before);
-  const page = finished.slice(start, start + query.limit);
-  const ordered = [
-    ...GROUPS.flatMap((group) => unfinished.filter((one) => one.group === group).toSorted(newestFirst)),
-    ...page,
-  ];
+  const ordered = GROUPS.flatMap((group) => {
+    const found = runs.filter((one) => one.group === group).toSorted(newestFirst);
+    return group === "finished" ? found.slice(0, query.limit) : found;
+  });
   const rows: RunRow[] = [];
   for (const one of ordered) {
     const { named } = one.in;
@@ -414,9 +409,7 @@ export async function readRuns(repositories: Repositories, query: RunsQuery): Pr
     if (row === null && !problems.some(({ repository }) => repository === named.key))
       problems.push({ repository: named.key, problem: problemOf(stillReading(named.name)) });
   }
-  const last = page.at(-1);
-  const next = last === undefined || start + page.length >= finished.length ? null : cursorOf(last);
-  return { asOf: new Date(now).toISOString(), counts, rows, next, problems };
+  return { asOf: new Date(now).toISOString(), counts, rows, more: rows.length < runs.length, problems };
 }
 
 async function findRuns(
@@ -469,17 +462,6 @@ function compare(a: string, b: string): number {
 
 function keyOf({ in: { named }, found }: FoundRun): string {
   return `${named.key}/${found.run.id}`;
-}
-
-function cursorOf(run: FoundRun): string {
-  return Buffer.from(`${run.at} ${keyOf(run)}`).toString("base64url");
-}
-
-/** A run that ended meanwhile does not move the page: the cursor names a time, not a place. */
-function startAfter(finished: readonly FoundRun[], cursor: string): number {
-  const [at = "", key = ""] = Buffer.from(cursor, "base64url").toString("utf8").split(" ", 2);
-  const found = finished.findIndex((one) => one.at < at || (one.at === at && keyOf(one) > key));
-  return found === -1 ? finished.length : found;
 }
 
 /** The repositories as the page shows them, each with the reason why it cannot be read. */

@@ -142,7 +142,11 @@ export function createApp(params: ServerParams): Hono {
     const boot: Boot = { version, readOnly, asOf, repositories: await readRepositories(repositories) };
     return context.json(boot);
   });
-  app.get("/api/runs", async (context) => context.json(await readRuns(repositories, runsQuery(context))));
+  app.get("/api/runs", async (context) => {
+    const query = runsQuery(context);
+    const page = await readRuns(repositories, query);
+    return context.json({ ...page, more: page.more && query.limit < MAX_RUNS });
+  });
   app.get("/api/inbox", async (context) => {
     const inbox = await readInbox(repositories, findings);
     return context.json(params.readOnly ? { ...inbox, items: inbox.items.map(withoutOptions) } : inbox);
@@ -286,6 +290,9 @@ function addRunRoutes(
   );
 }
 
+/** More runs are found by a filter. Their rows are about 2 MB. */
+const MAX_RUNS = 2000;
+
 function runsQuery(context: Context): RunsQuery {
   const { req } = context;
   return {
@@ -293,8 +300,7 @@ function runsQuery(context: Context): RunsQuery {
     statuses: new Set((req.query("status") ?? "").split(",").filter((word) => word !== "")),
     workflow: req.query("workflow") ?? null,
     text: (req.query("q") ?? "").trim().toLowerCase(),
-    before: req.query("before") ?? null,
-    limit: Math.min(numberIn(context, "limit") ?? 50, 200),
+    limit: Math.min(numberIn(context, "limit") ?? 50, MAX_RUNS),
   };
 }
 

@@ -192,17 +192,22 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await context.close();
   });
 
-  test("the palette finds a run that is too old for the list", async () => {
-    {
+  test("the palette finds a run that is too old for the list, and new runs displace none", async () => {
+    const make = async (from: number, to: number): Promise<void> => {
       await using holdfast = await openHoldfast({ cwd: journey.repository() });
       const { store } = holdfast;
-      for (let count = 0; count < 60; count += 1) {
+      for (let count = from; count < to; count += 1) {
         const work = { kind: "task", text: count === 0 ? "Long ago" : "Since then" } as const;
-        const lease = await store.takeLease({ run: `run-${count}`, birth: { workflow: "manual", work }, label: "test" });
+        const lease = await store.takeLease({
+          run: `run-${count}`,
+          birth: { workflow: "manual", work },
+          label: "test",
+        });
         await store.commit({ lease, entries: [], checkpoint: { trigger: "manual", planes: emptyPlanes() } });
         await store.releaseLease(lease);
       }
-    }
+    };
+    await make(0, 60);
     await using server = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
     const { page, context, surprises } = await visit(browser, server);
     await open(page, `${server.origin}/runs`);
@@ -211,6 +216,15 @@ describe.skipIf(noBrowser !== null)(`tabs${noBrowser === null ? "" : ` (${noBrow
     await page.getByRole("combobox", { name: "Search or run a command" }).fill("long ago");
     await page.getByRole("option", { name: "Long ago" }).click();
     await page.locator("h1", { hasText: "Long ago" }).waitFor();
+    await open(page, `${server.origin}/runs`);
+    await page.getByRole("button", { name: "Show older runs" }).click();
+    await page.waitForSelector('[data-row$="/run-0"]');
+    // While the pointer or the focus is in the list, new rows wait.
+    await page.mouse.move(0, 0);
+    await page.locator("h1").focus();
+    await make(60, 62);
+    await page.waitForSelector('[data-row$="/run-61"]');
+    expect(await page.locator('[data-row*="/run-"]').count()).toBe(62);
     expect(surprises).toEqual([]);
     await context.close();
   });
