@@ -6,6 +6,7 @@ import {
   followRuns,
   holdRows,
   listCommand,
+  newestEntries,
   runsPath,
   stuckWord,
   tabCommand,
@@ -152,4 +153,11 @@ test("what changed today is counted, and where nothing is asked nothing is answe
   expect(todayWord({ rows: [...rows, before], more: true }, at)).toBe("today 2 runs · $0.60");
   expect(todayWord(page, at + 3 * 86_400_000)).toBe("");
   expect(actWord(row("shop/a"))).toBe("See why");
+});
+
+test("a journal ends where an entry is missing, so that none is left out unseen", () => {
+  const entries = (...numbers: readonly number[]): { readonly entry: number }[] => numbers.map((entry) => ({ entry }));
+  expect(newestEntries(entries(1, 2, 3, 7, 8, 8))).toEqual(entries(8, 7));
+  expect(newestEntries(entries(1, 2, 3, 4, 5, 6, 7, 8))).toHaveLength(8);
+  expect(newestEntries([])).toEqual([]);
 });

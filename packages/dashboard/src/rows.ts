@@ -126,6 +126,15 @@ export function holdRows(shown: RunsPage, next: RunsPage): { readonly page: Runs
   return { page: { ...next, rows: kept, counts: shown.counts }, waiting };
 }
 
+/** Each entry once, the newest first, down to the first one that is missing: many may have come while none was fetched. */
+export function newestEntries<T extends { readonly entry: number }>(entries: readonly T[]): readonly T[] {
+  const known = new Map(entries.map((one) => [one.entry, one]));
+  const found: T[] = [];
+  for (let one = known.get(Math.max(...known.keys())); one !== undefined; one = known.get(one.entry - 1))
+    found.push(one);
+  return found;
+}
+
 /** Runs that the user put off, with the number of their entries then. */
 export function parseLater(text: string): Readonly<Record<string, unknown>> {
   try {

@@ -21,6 +21,7 @@ import { messagesOf } from "./output.ts";
 import { Box, Empty, Loaded, PageCommand, Table, Text, Trail, go } from "./parts.tsx";
 import { CostTable } from "./report-body.tsx";
 import { type At, type Point, addressOf, runRoute } from "./router.ts";
+import { newestEntries } from "./rows.ts";
 import { clock, failuresOf, money, moment, plural, scoreWord } from "./words.ts";
 
 export function NowTab({ page }: { readonly page: RunPage }): JSX.Element {
@@ -179,12 +180,11 @@ export function JournalTab({ here }: { readonly here: At<"run"> }): JSX.Element 
   return (
     <Loaded query={query} rows={8}>
       {(page) => {
-        const all = new Map([...older, ...fetched, ...page.entries].map((entry) => [entry.entry, entry]));
-        const entries = [...all.values()].toSorted((a, b) => b.entry - a.entry);
+        const entries = newestEntries([...older, ...fetched, ...page.entries]);
         const oldest = entries.at(-1)?.entry ?? 1;
         return (
           <>
-            {here.entry === null || all.has(here.entry) ? null : (
+            {entries.some(({ entry }) => entry === here.entry) || here.entry === null ? null : (
               <EntryAlone key={here.entry} path={path} entry={here.entry} onToggle={toggle} />
             )}
             <div role="list" aria-label="Entries, newest first">
