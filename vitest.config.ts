@@ -59,7 +59,7 @@ const programs: Plugin = {
 };
 
 const common = {
-  setupFiles: ["packages/holdfast/test/property-seed.ts"],
+  setupFiles: ["packages/holdfast/test/property-seed.ts", "packages/holdfast/test/time-limit.ts"],
   // These limits end a test that hangs. They are generous, so that a busy machine never fails one that is slow.
   testTimeout: 600_000,
   hookTimeout: 600_000,
