@@ -3,16 +3,16 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { unseenText } from "./commands.ts";
 import { type Adapters, type CoreAdapters, runMark, snapshotParams } from "./adapters.ts";
 import { exceeded, newBudget, usedUp } from "./budget.ts";
-import { type Checkpoint, type ExecutionConfig, type InputsPlane, type Planes, emptyPlanes } from "./checkpoint.ts";
+import { type ExecutionConfig, type InputsPlane, type Planes, emptyPlanes } from "./checkpoint.ts";
 import { choiceHint } from "./options.ts";
 import { acquireLease } from "./hold-lease.ts";
 import type { NewEntry, StageEntered, StepFinished } from "./journal.ts";
 import type { JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
-import { filesElsewhere } from "./recovery.ts";
 import { loadRun } from "./run-session.ts";
 import { type Budget, type Position, nextAttempt } from "./position.ts";
 import { RERUN_OF, type RunState, type RunSummary, type Work, isEnded } from "./run.ts";
+import { pinFilesAgain } from "./save.ts";
 import type { StopSignal } from "./signal.ts";
 import { applySignal, clearSignals, pendingSignal, withdrawSignal } from "./signals.ts";
 import { continuedEntry, waitingEntry } from "./waiting.ts";
@@ -320,7 +320,7 @@ export async function raiseLimits(params: {
   const { newest, top, position } = await loadRun(adapters, run);
   const budget: Budget = { ...position.budget, limit: { ...position.budget.limit, ...params.limit } };
   const sequence = top + 1;
-  const files = await pinned(adapters, newest, sequence);
+  const files = await pinFilesAgain(adapters, newest, sequence);
   const waits = state.kind === "waiting" && state.for === "budget";
   const still = exceeded(budget);
   // The reason names the current limits, so that a user who raised one of two still sees the other.
@@ -401,7 +401,7 @@ export async function changeOptions(params: {
       sequence,
       trigger: "manual",
       name: change.reason,
-      planes: { ...planes, files: await pinned(adapters, newest, sequence) },
+      planes: { ...planes, files: await pinFilesAgain(adapters, newest, sequence) },
     },
   });
   return sequence;
@@ -427,16 +427,4 @@ function entriesOf({ stageAttempt, stage, iteration }: Position, reason: string)
     { kind: "run.reopened", body: { reason } },
     { kind: "stage.entered", body: entered },
   ];
-}
-
-/**
- * Pins under the new checkpoint's own ref, because retention may drop the older checkpoint with its ref. TREE_MISSING if another machine has
- * the files and no remote gives them.
- */
-async function pinned(adapters: Adapters, newest: Checkpoint, sequence: number): Promise<Planes["files"]> {
-  const { run } = newest;
-  const { files } = newest.planes;
-  if (files === null || adapters.workspaces === null) return files;
-  if (!(await adapters.workspaces.has(files))) throw filesElsewhere(newest);
-  return { ...files, ref: await adapters.workspaces.pin({ run, sequence, snapshot: files.snapshot }) };
 }

@@ -20,8 +20,11 @@ import {
   startTestRun,
 } from "@holdfast/test-support/core/work-bench";
 import type { CoreAdapters } from "./adapters.ts";
+import { applyGc, planGc } from "./gc.ts";
 import { type RestoreStep, stepsOf } from "./restore.ts";
+import { defaultRetention } from "./retention.ts";
 import { RunHandle } from "./run-handle.ts";
+import { verifyRun } from "./verify.ts";
 import type { Workspace } from "./workspace.ts";
 
 const openCase = (): Promise<RollbackCase> =>
@@ -290,6 +293,20 @@ describe("a restore of one plane", () => {
     await handle.restore({ sequence: report.undo?.sequence ?? 0 });
     expect(story.app()).toBe("edited\n");
     expect((await story.store.latest(ID))?.planes.context.values).toEqual(before?.context.values);
+  });
+
+  test("state without the worktree: gc of the older checkpoints leaves the files of the new ones", async () => {
+    const story = await openCase();
+    story.repository.git("worktree", "remove", "--force", story.workspace.root);
+    await using handle = await handleOf(story);
+    const { undo, checkpoint } = await handle.restore({ sequence: story.after(1), only: "state" });
+    expect(checkpoint.tree).toBe(undo?.tree);
+    const policy = { ...defaultRetention, maxPerRun: 2 };
+    const { dropped } = await applyGc(story.adapters, await planGc(story.adapters, { policy }));
+    expect(dropped.length).toBeGreaterThan(0);
+    story.repository.git("-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now");
+    const found = await Array.fromAsync(verifyRun(story.adapters, {}));
+    expect(found.filter(({ kind }) => kind === "problem")).toEqual([]);
   });
 
   test("state is refused while files of an unfinished restore are half-placed", async () => {

@@ -115,7 +115,7 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
       only === null ? "it holds none, or there is no worktree to put them in" : `only the ${only} was asked for`;
     log.report("files", "skipped", why);
     const { undo, checkpoint } = await log.during("values", () =>
-      commitWithoutFiles(params, { newest: newest.planes, resumed, started }),
+      commitWithoutFiles(params, { newest, resumed, started }),
     );
     return await report(params, log, target, { undo, checkpoint, written: 0, removed: 0 });
   }
@@ -153,10 +153,10 @@ export async function applyRestore(params: RestoreWork): Promise<RestoreReport> 
   return await report(params, log, target, { undo, checkpoint, written, removed });
 }
 
-/** The files stay as they are now, and both checkpoints hold them. */
+/** The files stay as they are now, and both checkpoints hold them; without a worktree, those of the newest checkpoint. */
 async function commitWithoutFiles(
   { adapters, plan, saver, lease, workspace }: RestoreWork,
-  { newest, resumed, started }: { readonly newest: Planes; readonly resumed: Planes; readonly started: JsonObject },
+  { newest, resumed, started }: { readonly newest: Checkpoint; readonly resumed: Planes; readonly started: JsonObject },
 ): Promise<Pick<RestoreReport, "undo" | "checkpoint">> {
   const { id } = plan.target;
   const unfinished = (await adapters.store.getRun(plan.run))?.unfinishedRestore ?? null;
@@ -172,12 +172,11 @@ async function commitWithoutFiles(
     params: { readonly trigger: "before_restore" | "restore"; readonly name: string },
     entries: readonly NewEntry[],
   ): Promise<CheckpointSummary> => {
-    if (workspace === undefined)
-      return await saver.commit({ lease, planes: { ...planes, files: newest.files }, params, entries });
-    const { sequence, files } = await saver.snapshot(workspace, params.name);
+    const { sequence, files } =
+      workspace === undefined ? await saver.pinAgain(newest) : await saver.snapshot(workspace, params.name);
     return await saver.commit({ lease, planes: { ...planes, files }, params, entries, sequence });
   };
-  const undo = await save(newest, { trigger: "before_restore", name: `before restore of ${id}` }, []);
+  const undo = await save(newest.planes, { trigger: "before_restore", name: `before restore of ${id}` }, []);
   const checkpoint = await save(resumed, { trigger: "restore", name: `restore of ${id}` }, [
     { kind: "restore.started", body: started },
     { kind: "restore.finished", body: { target: id } },

@@ -18,6 +18,7 @@ import type { Lease } from "./lease.ts";
 import { loadFrom } from "./run-session.ts";
 import { type ArgumentKind, checkOptions } from "./options.ts";
 import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
+import { filesElsewhere } from "./recovery.ts";
 import { rewoundTo } from "./state.ts";
 import { capture, captureState } from "./values.ts";
 import { forgetSideWorktreeCalls } from "./side-worktree-steps.ts";
@@ -137,6 +138,12 @@ export class Saver {
     return { sequence, files };
   }
 
+  /** The files of the newest checkpoint under the ref of the next one. */
+  async pinAgain(newest: Checkpoint): Promise<{ readonly sequence: number; readonly files: FilesPlane | null }> {
+    const sequence = await this.#nextSequence();
+    return { sequence, files: await pinFilesAgain(this.#adapters, newest, sequence) };
+  }
+
   /**
    * The newest checkpoint with the later entries of the run applied. A checkpoint without them would become the newest, and finished work
    * would be repeated.
@@ -177,6 +184,22 @@ export class Saver {
     const newest = await this.#adapters.store.listCheckpoints({ run: this.#run, limit: 1 });
     return (newest[0]?.sequence ?? 0) + 1;
   }
+}
+
+/**
+ * Pins the files of the newest checkpoint under the ref of the next one, because retention may drop the older checkpoint with its ref.
+ * TREE_MISSING if another machine has the files and no remote gives them.
+ */
+export async function pinFilesAgain(
+  adapters: CoreAdapters,
+  newest: Checkpoint,
+  sequence: number,
+): Promise<FilesPlane | null> {
+  const { run } = newest;
+  const { files } = newest.planes;
+  if (files === null || adapters.workspaces === null) return files;
+  if (!(await adapters.workspaces.has(files))) throw filesElsewhere(newest);
+  return { ...files, ref: await adapters.workspaces.pin({ run, sequence, snapshot: files.snapshot }) };
 }
 
 /** What a caller saves: usually `values`, of type `V`; `planes` is for callers that set more. */
