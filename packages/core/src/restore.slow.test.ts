@@ -24,6 +24,7 @@ import { applyGc, planGc } from "./gc.ts";
 import { type RestoreStep, stepsOf } from "./restore.ts";
 import { defaultRetention } from "./retention.ts";
 import { RunHandle } from "./run-handle.ts";
+import type { Store } from "./store.ts";
 import { verifyRun } from "./verify.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -116,6 +117,27 @@ describe("a failing step stops it, and nothing was changed", () => {
     const error = await fails(story, story.after(1));
     expect(error.code).toBe("TREE_MISSING");
     expect(failedAt(error)).toMatch(/^integrity:failed files:not_reached /);
+  });
+
+  test("values: the answer to the last commit is lost after it was made: the restore is done", async () => {
+    const story = await openCase();
+    const store: Store = {
+      ...story.store,
+      async commit(wish) {
+        const committed = await story.store.commit(wish);
+        if (wish.checkpoint?.trigger === "restore")
+          throw new HoldfastError({ code: "IO_FAILED", message: "no answer" });
+        return committed;
+      },
+    };
+    await using handle = await handleOf(story, { store });
+    await expect(handle.restore({ sequence: story.after(1) })).rejects.toMatchObject({
+      code: "IO_FAILED",
+      hint: expect.stringMatching(/^The restore is done: run-1@\d+ holds it\.$/),
+    });
+    expect(story.app()).toBe("one\n");
+    const newest = await story.store.latest(ID);
+    expect([newest?.trigger, (await story.workspace.currentFiles()).tree]).toEqual(["restore", newest?.tree]);
   });
 
   test("files: an ignored file is in the way", async () => {

@@ -392,7 +392,8 @@ interface TakeBack extends Pick<RestoreWork, "adapters" | "saver" | "lease"> {
 
 /**
  * Undoes a restore that cannot finish, so that a failed restore changes nothing. It touches only the paths of the restore: the rest belongs
- * to others. If the undo fails too, the journal still shows an unfinished restore, and the error says so.
+ * to others. If the undo fails too, the journal still shows an unfinished restore, and the error says so. A restore whose last commit was
+ * made is done, whatever error came instead of the answer: its checkpoint needs the restored files.
  */
 export async function orUndoRestore<T>(back: TakeBack, work: () => Promise<T>): Promise<T> {
   try {
@@ -400,20 +401,20 @@ export async function orUndoRestore<T>(back: TakeBack, work: () => Promise<T>): 
   } catch (error) {
     // The process that now holds the lease decides about the files.
     if (!(error instanceof HoldfastError) || error.code === "LEASE_LOST") throw error;
-    const isBack = await takeBack(back).then(
-      () => true,
-      () => false,
+    const said = await takeBack(back).catch(
+      () => `What was there before is ${back.undo.id}; the restore can be run again, or that one restored.`,
     );
     const { code, message, retry, data, cause } = error;
-    const said = isBack
-      ? "Everything is as it was before."
-      : `What was there before is ${back.undo.id}; the restore can be run again, or that one restored.`;
     const hint = error.hint === undefined ? said : `${error.hint} ${said}`;
     throw new HoldfastError({ code, message, hint, retry, data, cause: cause ?? error });
   }
 }
 
-async function takeBack({ adapters, saver, lease, workspace, undo, changes }: TakeBack): Promise<void> {
+/** Returns what to report. */
+async function takeBack({ adapters, saver, lease, workspace, undo, changes }: TakeBack): Promise<string> {
+  const newest = await adapters.store.latest(undo.run);
+  // The last commit was made, and only its answer was lost.
+  if (newest !== undefined && newest.sequence > undo.sequence) return `The restore is done: ${newest.id} holds it.`;
   const { files: to } = (await adapters.store.getCheckpoint(undo)).planes;
   const from = await workspace.look(snapshotParams(adapters));
   if (to !== null && from.tree !== to.tree) {
@@ -433,6 +434,7 @@ async function takeBack({ adapters, saver, lease, workspace, undo, changes }: Ta
     ],
   });
   saver.forget();
+  return "Everything is as it was before.";
 }
 
 /**
