@@ -18,6 +18,8 @@ export interface AcquiredLease extends AsyncDisposable {
    * Disposing does nothing then.
    */
   endWith<T>(commit: (release: boolean) => Promise<T>): Promise<T>;
+  /** Like disposing, but an error of the release is thrown. */
+  release(): Promise<void>;
 }
 
 /**
@@ -32,14 +34,19 @@ export async function acquireLease(
 ): Promise<AcquiredLease> {
   // After a rollback of the store, a run that it no longer knows would be repeated under the same name.
   if (birth !== undefined) await rejectRolledBackStore(adapters, run);
-  const { store } = adapters;
-  const label = `holdfast run ${run}`;
-  const { created, ...lease } = await store.takeLease({
-    run,
-    label,
-    ...(slot === undefined ? {} : { slot }),
-    ...(birth === undefined ? {} : { birth }),
+  const given = { ...(slot === undefined ? {} : { slot }), ...(birth === undefined ? {} : { birth }) };
+  return await shareLease(adapters.store, { run, label: `holdfast run ${run}`, ...given });
+}
+
+async function shareLease(store: Store, wish: Parameters<Store["takeLease"]>[0]): Promise<AcquiredLease> {
+  const { run } = wish;
+  const { holders } = sharedOf(store);
+  const { created, ...lease } = await inTurn(store, run, async () => {
+    const taken = await store.takeLease(wish);
+    holders.set(keyOf(taken), (holders.get(keyOf(taken)) ?? 0) + 1);
+    return taken;
   });
+  const key = keyOf(lease);
   let reportLost: ((error: HoldfastError) => void) | undefined;
   const beat = (): void => {
     store.renewLease(lease).catch((error: unknown) => {
@@ -49,40 +56,70 @@ export async function acquireLease(
   };
   const timer = setInterval(beat, HEARTBEAT_MS);
   timer.unref();
-  const holders = holdersOf(store);
-  const key = `${run} ${lease.epoch}`;
-  holders.set(key, (holders.get(key) ?? 0) + 1);
+  let isHeld = true;
+  const release = async (): Promise<void> => {
+    clearInterval(timer);
+    await inTurn(store, run, async () => {
+      const count = holders.get(key);
+      if (!isHeld || count === undefined) return;
+      isHeld = false;
+      if (count > 1) return void holders.set(key, count - 1);
+      holders.delete(key);
+      await store.releaseLease(lease);
+    });
+  };
   return {
     lease,
     created,
     onLost(report) {
       reportLost = report;
     },
-    async endWith(commit) {
-      const release = holders.get(key) === 1;
-      const result = await commit(release);
-      if (release) holders.delete(key);
-      return result;
-    },
-    async [Symbol.asyncDispose]() {
-      clearInterval(timer);
-      const count = holders.get(key);
-      if (count === undefined) return;
-      if (count > 1) return void holders.set(key, count - 1);
-      holders.delete(key);
-      // An error here would hide the original one. A lease that is not released ends with its store handle.
-      await store.releaseLease(lease).catch(() => undefined);
-    },
+    endWith: (commit) =>
+      inTurn(store, run, async () => {
+        const isLast = holders.get(key) === 1;
+        const result = await commit(isLast);
+        if (isLast) holders.delete(key);
+        return result;
+      }),
+    release,
+    // An error here would hide the original one. A lease that is not released ends with its store handle.
+    [Symbol.asyncDispose]: () => release().catch(() => undefined),
   };
 }
 
-/** Number of holders of each lease in this process, by run and epoch. */
-const held = new WeakMap<Store, Map<string, number>>();
+interface SharedLeases {
+  /** Number of holders of each lease in this process, by run and epoch. */
+  readonly holders: Map<string, number>;
+  /** The last acquisition or release of each run's lease that is under way. */
+  readonly turns: Map<string, Promise<unknown>>;
+}
 
-function holdersOf(store: Store): Map<string, number> {
-  const known = held.get(store) ?? new Map<string, number>();
-  held.set(store, known);
+const shared = new WeakMap<Store, SharedLeases>();
+
+function sharedOf(store: Store): SharedLeases {
+  const known = shared.get(store) ?? { holders: new Map(), turns: new Map() };
+  shared.set(store, known);
   return known;
+}
+
+function keyOf({ run, epoch }: Pick<Lease, "run" | "epoch">): string {
+  return `${run} ${epoch}`;
+}
+
+/** A caller that finds the lease held by this process is counted before another one decides whether it is the last. */
+async function inTurn<T>(store: Store, run: string, work: () => Promise<T>): Promise<T> {
+  const { turns } = sharedOf(store);
+  const done = (turns.get(run) ?? Promise.resolve()).then(work);
+  const settled = done.then(
+    () => undefined,
+    () => undefined,
+  );
+  turns.set(run, settled);
+  try {
+    return await done;
+  } finally {
+    if (turns.get(run) === settled) turns.delete(run);
+  }
 }
 
 export interface SlotRequest {
@@ -156,13 +193,12 @@ async function pause(signal: AbortSignal): Promise<void> {
 
 const RETRY_MS = 50;
 
-/** Holds a run's lease from the first write until release, and sends heartbeats to other hosts. */
+/** Holds a run's lease from the first write until release. */
 export class LeaseHolder {
   readonly #adapters: CoreAdapters;
   readonly #run: string;
-  #held: Lease | undefined;
-  #taking: Promise<Lease> | undefined;
-  #timer: ReturnType<typeof setInterval> | undefined;
+  #held: AcquiredLease | undefined;
+  #taking: Promise<AcquiredLease> | undefined;
 
   constructor(adapters: CoreAdapters, run: string) {
     this.#adapters = adapters;
@@ -170,7 +206,7 @@ export class LeaseHolder {
   }
 
   get held(): Lease | undefined {
-    return this.#held;
+    return this.#held?.lease;
   }
 
   /** Concurrent first writers share one acquisition. The saver's cache may be older than the lease, so it is cleared. */
@@ -178,42 +214,33 @@ export class LeaseHolder {
     this.#taking ??= this.#takePatiently().finally(() => {
       this.#taking = undefined;
     });
-    const lease = await this.#taking;
+    const taken = await this.#taking;
     if (this.#held === undefined) {
-      this.#held = lease;
+      this.#held = taken;
       saver.forget();
-      this.#timer = setInterval(() => this.#beat(), HEARTBEAT_MS);
-      this.#timer.unref();
     }
-    return lease;
+    return taken.lease;
   }
 
   async release(): Promise<void> {
-    const lease = this.#held ?? (await this.#taking);
+    const held = this.#held ?? (await this.#taking);
     this.#held = undefined;
-    clearInterval(this.#timer);
-    if (lease === undefined) return;
-    await this.#adapters.store.releaseLease(lease).catch((error: unknown) => {
+    await held?.release().catch((error: unknown) => {
       // The store released its leases when it was closed.
       if (!isStoreClosed(error)) throw error;
     });
   }
 
   /** Another terminal or a hook may hold the lease for a save of a few milliseconds. A short wait avoids a needless failure. */
-  async #takePatiently(): Promise<Lease> {
+  async #takePatiently(): Promise<AcquiredLease> {
     const until = performance.now() + this.#adapters.leaseWaitMs;
     for (;;) {
       try {
-        return await this.#adapters.store.takeLease({ run: this.#run, label: `holdfast ${this.#run}` });
+        return await shareLease(this.#adapters.store, { run: this.#run, label: `holdfast ${this.#run}` });
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD" || performance.now() > until) throw error;
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
     }
-  }
-
-  /** Errors are ignored. A lost lease is detected by the next write, inside its transaction. */
-  #beat(): void {
-    if (this.#held !== undefined) this.#adapters.store.renewLease(this.#held).catch(() => undefined);
   }
 }
