@@ -47,3 +47,12 @@ describe("values that JSON.parse would change are refused with their path", () =
     expect(JSON.parse((await journey.run("show", "r@latest", "--values")).stdout)).toEqual(JSON.parse(values));
   });
 });
+
+test("an imported run file of checkpoints saved by hand proposes no resume, which would be refused", async () => {
+  await journey.run("checkpoint", "--run", "r");
+  const file = `${journey.repository()}.run`;
+  await journey.run("format", "export", "r", "--to", "run", "--output", file);
+  expect((await journey.run("format", "import", file)).stderr).toBe(
+    "Show it:     holdfast show r\nIts checkpoints: holdfast list r\n",
+  );
+});

@@ -10,6 +10,7 @@ import type { Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import { paint } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
+import { nextText } from "../output/status-text.ts";
 import { escapeText } from "../output/text.ts";
 import { explainHolder } from "../run-holder.ts";
 
@@ -115,11 +116,8 @@ export async function importRunFile(
     text: (page) => importText(planned, report, paint(page, "bold", escapeText(run))),
   });
   if (report === null) return "done";
-  const { state } = await (await holdfast.run(run)).summary();
-  const { program } = shell.talk;
-  // A resume of a run that is done has nothing to do.
-  const next = state.kind === "done" ? "It is done." : `Continue it: ${program} resume ${run}`;
-  shell.notify(`Show it:     ${program} show ${run}\n${next}`);
+  const next = nextText(await holdfast.status(run), shell.talk);
+  shell.notify(`Show it:     ${shell.talk.program} show ${run}\n${next === "" ? "It is done." : next}`);
   return "done";
 }
 
