@@ -153,6 +153,15 @@ test("a missing store is created, or reported as missing if creation is off", as
   await again.close();
 });
 
+test("names the settings of its writers also where it is read without a log", async () => {
+  const directory = scratch();
+  await filled(directory);
+  expect(existsSync(layoutOf(directory).wal)).toBe(false);
+  const reader = await openSqliteStore({ directory, readOnly: true });
+  onTestFinished(() => reader.close());
+  expect((await reader.stats()).durability).toBe("WAL, synchronous=FULL");
+});
+
 test("many handles that create one store at once create one store", async () => {
   const directory = scratch();
   const stores = await Promise.all(Array.from({ length: 6 }, () => open(directory)));

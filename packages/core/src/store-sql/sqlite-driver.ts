@@ -389,11 +389,8 @@ function common(
     get engine() {
       return `SQLite ${String(connection().db.prepare("SELECT sqlite_version() AS v").get()?.["v"])}`;
     },
-    get durability() {
-      const mode = String(connection().pragma("journal_mode")).toUpperCase();
-      const synchronous = Number(connection().pragma("synchronous"));
-      return `${mode}, synchronous=${synchronous === 2 ? "FULL" : synchronous}`;
-    },
+    // `checkDurability` refuses to write with other settings. The pragmas of a connection that reads are not those of the writers.
+    durability: "WAL, synchronous=FULL",
     location: layout.directory,
     highWater: openHighWaterMark(layout.highWater),
     async inspect() {
