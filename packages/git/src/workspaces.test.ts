@@ -371,6 +371,13 @@ describe("error mapping", () => {
       });
     });
 
+    test("the hint names the directory in which a missing file cannot be created", async () => {
+      const failed = Object.assign(thrown("EACCES"), { path: join(tmpdir(), "op-1-a", "index") });
+      await expect(subject.fail(failed)).rejects.toMatchObject({
+        hint: expect.stringContaining(`Check who owns ${tmpdir()}, its permissions`),
+      });
+    });
+
     test("real errors, of the disk and of an argument, and defects of our own", async () => {
       expect(await codeOf(subject.none())).toBe("IO_FAILED");
       expect(await codeOf(subject.nul())).toBe("USAGE");

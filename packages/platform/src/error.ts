@@ -1,6 +1,7 @@
 // The one error class of Holdfast, its list of codes, and the conversion of system errors into it.
 
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { inspect } from "node:util";
 
 /** Every error code that a caller can receive. A test compares docs/errors.md with this list. */
@@ -148,7 +149,7 @@ function describeFailure(error: unknown, location: string): HoldfastError {
       return new HoldfastError({
         code: "IO_FAILED",
         message: `${path} may not be read or written: ${why}`,
-        hint: `Check who owns ${path}, its permissions, and whether its file system is mounted read-only.`,
+        hint: `Check who owns ${existingPart(path)}, its permissions, and whether its file system is mounted read-only.`,
         retry: "ask",
         ...facts,
       });
@@ -170,6 +171,12 @@ function describeFailure(error: unknown, location: string): HoldfastError {
             ...facts,
           });
   }
+}
+
+/** The path, or the directory above it that exists: a file that could not be created is no help. */
+function existingPart(path: string): string {
+  const above = dirname(path);
+  return existsSync(path) || above === path ? path : existingPart(above);
 }
 
 export function workspaceMissing(location: string, cause: unknown): HoldfastError {
