@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
+import pg from "pg";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Store } from "@holdfast/core/store";
 import { HoldfastError } from "@holdfast/platform/error";
@@ -360,6 +361,15 @@ describe("the URL of a store", () => {
     expect(parseTarget(url).location).toBe(location);
     const [first, again] = [url, location].map((one) => parseTarget(one).client);
     expect({ ...again, password: null }).toEqual({ ...first, password: null });
+  });
+
+  test("has no sign before the host without a user", () => {
+    const { user } = pg.defaults;
+    onTestFinished(() => void (pg.defaults.user = user));
+    pg.defaults.user = "";
+    vi.stubEnv("PGUSER", undefined);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    expect(parseTarget("postgres://db.example/team").location).toBe("postgres://db.example:5432/team?schema=holdfast");
   });
 
   test.each([

@@ -52,10 +52,11 @@ export function parseTarget(given: string, env: NodeJS.ProcessEnv = process.env)
     connectionTimeoutMillis: 10_000,
   };
   const where = host.startsWith("/") ? encodeURIComponent(host) : `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const login = user === "" ? "" : `${encodeURIComponent(user)}@`;
   return {
     client,
     schema,
-    location: `postgres://${encodeURIComponent(user)}@${where}/${encodeURIComponent(database)}?${kept}`,
+    location: `postgres://${login}${where}/${encodeURIComponent(database)}?${kept}`,
   };
 }
 
