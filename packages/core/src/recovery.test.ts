@@ -5,11 +5,15 @@ import { systemClock } from "@holdfast/platform/clock";
 import { RUN, type StoppedRun, createStoppedRun } from "@holdfast/test-support/core/resume-scene";
 import { damageCheckpoints } from "@holdfast/test-support/edit-store";
 import { openSqliteStore } from "./store-sql/open.ts";
+import { NO_WORKTREE, WORKTREE } from "./adapters.ts";
 import { emptyPlanes } from "./checkpoint.ts";
 import { findRunFor } from "./control-run.ts";
 import { defaultFindingPolicy } from "./findings.ts";
 import { findStart } from "./recovery.ts";
+import { fork } from "./fork.ts";
+import { planRunRemoval } from "./remove-run.ts";
 import { checkResume } from "./resume.ts";
+import { RunHandle } from "./run-handle.ts";
 import { type Store, knownRun } from "./store.ts";
 
 describe("find start", () => {
@@ -124,6 +128,25 @@ describe("find start", () => {
         code: "NOTHING_TO_RESUME",
         hint: `Complete the fork: \`holdfast fork ${source.id} --as half\`. Or remove it: \`holdfast rm half\`.`,
       });
+    });
+
+    test("such a fork takes no checkpoint of its own, which would keep the same fork from completing it", async () => {
+      const scene = await createStoppedRun();
+      const { adapters, store } = scene;
+      const source = await scene.save({ text: "then" });
+      const sourceRun = await knownRun(store, RUN);
+      const { workflow, work } = sourceRun;
+      const forkedFrom = { id: source.id, digest: source.digest };
+      const labels = { [WORKTREE]: NO_WORKTREE };
+      const half = await store.createRun({ id: "half", workflow, work, forkedFrom, labels });
+      const handle = new RunHandle(adapters, half);
+      onTestFinished(() => handle.close());
+      for (const refused of [() => handle.save({ values: {} }), () => handle.planSave({})])
+        await expect(refused()).rejects.toMatchObject({ code: "NOTHING_TO_RESUME" });
+      await handle.close();
+      expect((await planRunRemoval(adapters, { run: await knownRun(store, "half"), forge: null })).reasons).toEqual([]);
+      await fork({ adapters, source, sourceRun, id: "half", worktree: false });
+      expect(await store.latest("half")).toMatchObject({ trigger: "fork", planes: { context: source.planes.context } });
     });
 
     test("a missing run is not invented", async () => {

@@ -113,7 +113,7 @@ async function findUntouchedFork(
   { id, forkedFrom, checkpoints, latest }: RunSummary,
 ): Promise<{ readonly files: boolean } | null> {
   const { store, workspaces } = adapters;
-  if (forkedFrom === null || checkpoints !== 1 || latest === null) return null;
+  if (forkedFrom === null || checkpoints > (latest === null ? 0 : 1)) return null;
   for await (const { kind } of store.readJournal({ run: id }))
     if (kind.startsWith("stage.") || kind.startsWith("step.")) return null;
   const made = (await store.latest(id).catch(() => undefined))?.planes.files ?? null;

@@ -232,11 +232,12 @@ function changed(why: string): HoldfastError {
 /** The checkpoint that has the files of the worktree: the newest, or a new one. */
 async function saveFiles(
   adapters: CoreAdapters,
-  { id: run, workflow }: RunSummary,
+  summary: RunSummary,
   workspace: Workspace,
   lease: Lease,
 ): Promise<{ readonly id: CheckpointId; readonly files: FilesPlane }> {
-  const saver = new Saver(adapters, { id: run, workflow });
+  const run = summary.id;
+  const saver = new Saver(adapters, summary);
   const newest = await saver.newest();
   if (newest === undefined)
     throw new HoldfastError({ code: "CHECKPOINT_NOT_FOUND", message: `Run ${run} has no checkpoint` });

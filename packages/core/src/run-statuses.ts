@@ -118,7 +118,8 @@ async function readOne(
 ): Promise<RunWithStatus> {
   const { run, ...facts } = params;
   const stage = run.latest?.stage ?? null;
-  const manual = run.workflow === "manual" || stage === "none";
+  const isHalfFork = run.forkedFrom !== null && stage === null;
+  const manual = (run.workflow === "manual" && !isHalfFork) || stage === "none";
   const submitted = !isEnded(run.state) && ((await adapters.store.getMeta(submissionKey(run.id))) ?? "") !== "";
   const status = statusOf({ ...facts, state: run.state, manual, stage, submitted });
   return { run, status, resumable: isResumable(status), priority: await priorityOf(adapters, run.id), submitted };

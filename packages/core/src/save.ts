@@ -15,11 +15,13 @@ import { stepGraph } from "./graph-state.ts";
 import type { NewEntry } from "./journal.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Lease } from "./lease.ts";
+import type { Run } from "./run.ts";
 import { loadFrom } from "./run-session.ts";
 import { type ArgumentKind, checkOptions } from "./options.ts";
 import { type Position, type StageAttempt, forgetAborts, recoveryEvents } from "./position.ts";
 import { filesElsewhere } from "./recovery.ts";
 import { rewoundTo } from "./state.ts";
+import { runNotStarted } from "./store.ts";
 import { capture, captureState } from "./values.ts";
 import { forgetSideWorktreeCalls } from "./side-worktree-steps.ts";
 import type { CurrentFiles, Workspace } from "./workspace.ts";
@@ -41,7 +43,7 @@ export interface SavePlan {
 export class Saver {
   readonly #adapters: CoreAdapters;
   readonly #run: string;
-  readonly #workflow: string;
+  readonly #summary: Pick<Run, "id" | "workflow" | "forkedFrom">;
   readonly #check: CheckValues | undefined;
   /** The newest checkpoint's planes. They are known only while this process holds the lease. */
   #newest: Planes | undefined;
@@ -50,11 +52,11 @@ export class Saver {
   #queue: Promise<unknown> = Promise.resolve();
 
   /** `check` throws for values that the caller's schema rejects. */
-  constructor(adapters: CoreAdapters, run: { readonly id: string; readonly workflow: string }, check?: CheckValues) {
+  constructor(adapters: CoreAdapters, run: Pick<Run, "id" | "workflow" | "forkedFrom">, check?: CheckValues) {
     this.#adapters = adapters;
     this.#check = check;
     this.#run = run.id;
-    this.#workflow = run.workflow;
+    this.#summary = run;
   }
 
   /** Called after other code (a restore, another process) wrote to the run. */
@@ -69,6 +71,7 @@ export class Saver {
 
   async plan(params: SaveParams<object>, workspace: Workspace | undefined): Promise<SavePlan> {
     const latest = await this.#adapters.store.latest(this.#run);
+    if (latest === undefined) this.#refuseHalfFork();
     const captures = workspace !== undefined && params.files !== false;
     const files = captures ? await workspace.currentFiles(snapshotParams(this.#adapters)) : undefined;
     return {
@@ -173,10 +176,18 @@ export class Saver {
   /** Also checks the stored values: a program that cannot read them must not save over them. Empty values hold nothing. */
   async #loadNewest(): Promise<Planes> {
     const newest = await this.newest();
-    if (newest === undefined) return captureSame(emptyPlanes({ workflow: this.#workflow }), undefined);
+    if (newest === undefined) {
+      this.#refuseHalfFork();
+      return captureSame(emptyPlanes({ workflow: this.#summary.workflow }), undefined);
+    }
     const { values } = newest.planes.context;
     if (Object.keys(values).length > 0) this.#check?.(values, newest.id);
     return newest.planes;
+  }
+
+  /** With another first checkpoint, the same `fork` would find the run complete and never fill it. */
+  #refuseHalfFork(): void {
+    if (this.#summary.forkedFrom !== null) throw runNotStarted(this.#summary);
   }
 
   async #nextSequence(): Promise<number> {

@@ -164,7 +164,7 @@ export async function createStoppedRun(): Promise<StoppedRun> {
     workspace,
     newest,
     async save(values = {}, change = (planes) => planes, trigger = "stage") {
-      const saver = new Saver(adapters, { id: RUN, workflow: "impl" });
+      const saver = new Saver(adapters, { id: RUN, workflow: "impl", forkedFrom: null });
       const before = (await store.latest(RUN))?.planes ?? firstPlanes(base, current);
       const { sequence, files } = await saver.snapshot(await workspace(), "scene");
       const context = { ...before.context, values: { ...before.context.values, ...values } };

@@ -294,6 +294,13 @@ describe("view", () => {
     expect(text).not.toContain("by hand");
   });
 
+  test("a fork without its first checkpoint names the command that completes it", () => {
+    const run = { ...base.run, forkedFrom: { id: "first@3", digest: "" }, latest: null } as const;
+    const half: RunDetails = { ...base, run, status: { kind: "paused", reason: null, started: false } };
+    expect(statusText(half, PAGE)).toContain("The fork is not complete: it has no checkpoint.");
+    expect(nextText(half, PAGE)).toContain(`Complete it:         holdfast fork first@3 --as ${run.id}\n`);
+  });
+
   test("several in one table; a wide one also has priority and heartbeat", () => {
     const statuses: readonly RunDetails[] = [
       base,

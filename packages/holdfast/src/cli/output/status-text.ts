@@ -174,7 +174,10 @@ export function nextText({ run, status, submitted, budget, raise, restart }: Run
       return `Continue with: ${resume}`;
     case "paused":
       if (submitted && status.started) return `Continue with: ${program} submit ${run.id}`;
-      return status.started ? `Continue with: ${resume}` : `Not needed any more: ${program} stop ${run.id} --now`;
+      if (status.started) return `Continue with: ${resume}`;
+      return run.forkedFrom === null
+        ? `Not needed any more: ${program} stop ${run.id} --now`
+        : `Complete it:         ${program} fork ${run.forkedFrom.id} --as ${run.id}\nNot needed any more: ${program} rm ${run.id}`;
     case "crashed":
       return submitted ? `${queue}\nContinue it here: ${resume}` : `Continue with: ${resume}`;
     case "failed":
@@ -263,7 +266,10 @@ function whyText(
         return `Its process (pid ${status.holder.pid} on ${status.holder.host}) has sent no heartbeat since ${momentText(status.holder.heartbeatAt, page)}. This host cannot check whether it exited.`;
       return `Its process (pid ${status.holder.pid} on ${status.holder.host}) ended unexpectedly (kill, crash or power cut). What it had finished is saved.`;
     case "paused":
-      if (!status.started) return "No stage has started. The same `run` command starts it.";
+      if (!status.started)
+        return run.forkedFrom === null
+          ? "No stage has started. The same `run` command starts it."
+          : "The fork is not complete: it has no checkpoint.";
       if (status.reason !== null && status.reason !== "") return sentence(status.reason);
       if (since === null && run.forkedFrom !== null) return "Forked; no process has executed it yet.";
       return since === null
