@@ -46,6 +46,8 @@ interface Operand {
   readonly about: string;
   readonly required: boolean;
   readonly completes: Completes;
+  /** Takes RUN@7 as well, although the completion offers runs. */
+  readonly alsoAddress?: true;
   readonly choices?: readonly string[];
   /** Words that other tools use, each with the choice that is meant; for the hint only. */
   readonly synonyms?: Readonly<Record<string, string>>;

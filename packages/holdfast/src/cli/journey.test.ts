@@ -56,3 +56,11 @@ test("an imported run file of checkpoints saved by hand proposes no resume, whic
     "Show it:     holdfast show r\nIts checkpoints: holdfast list r\n",
   );
 });
+
+test("a checkpoint that does not exist has no tags to list or to remove", async () => {
+  await journey.run("checkpoint", "--run", "r");
+  await journey.run("tag", "r@1", "works");
+  expect(await journey.fails(3, "tag", "r@99")).toContain("no checkpoint 99");
+  expect(await journey.fails(3, "tag", "r@99", "works", "--delete")).toContain("no checkpoint 99");
+  expect(await journey.json("tag", "r@1")).toMatchObject({ tags: [{ name: "works", sequence: 1 }] });
+});

@@ -4,7 +4,7 @@ import { readdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
 import { nearest } from "@holdfast/core/options";
-import { RUN_ID, type RunSummary, parseAddress } from "@holdfast/core/run";
+import { RUN_ID, type RunSummary } from "@holdfast/core/run";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../holdfast.ts";
 import type { Shell } from "./command.ts";
@@ -59,19 +59,6 @@ export async function resolveAddress(
       cause: error,
     });
   }
-}
-
-/** For commands about a whole run: the command would ignore the @7 of RUN@7 silently. */
-export function rejectCheckpointAddress(
-  address: string | undefined,
-  command: "list" | "events" | "gc" | "verify" | "replay" | "rerun" | "trust" | "undo" | "take",
-): void {
-  if (address === undefined || !address.includes("@")) return;
-  const { run } = parseAddress(address);
-  throw usageError(
-    `${address} names a checkpoint, and holdfast ${command} takes a whole run`,
-    `Write \`holdfast ${command}${run === null ? "" : ` ${run}`}\`; \`holdfast show ${address}\` shows that one checkpoint.`,
-  );
 }
 
 /**

@@ -5,7 +5,11 @@ import type { CommandSpec } from "./command.ts";
 import { loadCommands } from "./command-table.ts";
 import { spec as diffSpec } from "./commands/diff.ts";
 import { spec as listSpec } from "./commands/list.ts";
+import { spec as queueSpec } from "./commands/queue.ts";
 import { spec as restoreSpec } from "./commands/restore.ts";
+import { spec as resumeSpec } from "./commands/resume.ts";
+import { spec as statusSpec } from "./commands/status.ts";
+import { spec as storeSpec } from "./commands/store.ts";
 import { parseArguments, splitCommand } from "./parse-arguments.ts";
 
 const COMMANDS = await loadCommands();
@@ -86,11 +90,24 @@ describe("parseArguments", () => {
     [listSpec, ["--trigger", "manuel"], /"manuel"/, /^Did you mean manual\?/],
     [restoreSpec, [], /needs ADDRESS/, /help/],
     [restoreSpec, ["--toString"], /no flag --toString/, /help/],
+    [
+      statusSpec,
+      ["r@99"],
+      "r@99 names a checkpoint, and holdfast status takes a whole run",
+      "Name the run alone: r. `holdfast show r@99` shows that one checkpoint.",
+    ],
+    [queueSpec, ["--cancel", "r@2"], /and --cancel takes a whole run/, /alone: r\./],
+    [storeSpec, ["a", "b", "r", "s@latest"], /s@latest names a checkpoint/, /alone: s\./],
   ])("$0.name $1", (spec: CommandSpec, argv, message, hint) => {
     const error = failure(() => parseArguments(spec, argv));
     expect(error.code).toBe("USAGE");
     expect(error.message).toMatch(message);
     expect(error.hint).toEqual(typeof hint === "string" ? hint : expect.stringMatching(hint));
+  });
+
+  test("a checkpoint is understood where the command takes one", () => {
+    expect(parseArguments(resumeSpec, ["r@7"]).input.operand(0)).toBe("r@7");
+    expect(parseArguments(restoreSpec, ["r@7"]).input.operand(0)).toBe("r@7");
   });
 
   test("--help asks for no operands", () => {

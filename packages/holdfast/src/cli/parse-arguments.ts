@@ -134,7 +134,18 @@ function flagValue(params: {
   if (flag.choices !== undefined && !flag.choices.includes(token.value)) {
     throw badChoice({ command: spec.name, what: token.rawName, typed: token.value, choices: flag.choices });
   }
+  if (flag.completes === "run") refuseCheckpoint(token.rawName, token.value);
   return token.value;
+}
+
+/** Where a whole run is meant, the command would ignore the @7 of RUN@7 silently. */
+function refuseCheckpoint(what: string, typed: string): void {
+  const [run = "", at] = typed.split("@");
+  if (at === undefined) return;
+  throw usageError(
+    `${typed} names a checkpoint, and ${what} takes a whole run`,
+    `Name the run alone${run === "" ? "" : `: ${run}`}. \`holdfast show ${typed}\` shows that one checkpoint.`,
+  );
 }
 
 function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, operands: readonly string[]): void {
@@ -149,6 +160,10 @@ function checkOperands(spec: Pick<CommandSpec, "name" | "operands" | "paths">, o
         ? `Paths go after --: holdfast ${spec.name} ${operands.slice(0, spec.operands.length).join(" ")} -- ${surplus}`
         : undefined,
     );
+  }
+  for (const [at, typed] of operands.entries()) {
+    const { completes, alsoAddress } = spec.operands[at] ?? spec.operands.at(-1) ?? {};
+    if (completes === "run" && alsoAddress !== true) refuseCheckpoint(`holdfast ${spec.name}`, typed);
   }
   for (const [at, operand] of spec.operands.entries()) {
     const typed = operands[at];

@@ -72,7 +72,7 @@ test("a path instead of an address gets a hint with the right position", async (
   await json("checkpoint", "--run", "r");
   expect(await fails(3, "diff", "src")).toContain("holdfast diff -- src");
   expect(await fails(2, "restore", "r@1", "src")).toContain("holdfast restore r@1 -- src");
-  expect(await fails(2, "list", "r@1")).toContain("holdfast list r");
+  expect(await fails(2, "list", "r@1")).toContain("Name the run alone: r.");
   expect(await fails(2, "events", "r@1")).toContain("holdfast show r@1");
 });
 

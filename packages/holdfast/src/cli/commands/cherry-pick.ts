@@ -93,13 +93,7 @@ async function findSource(holdfast: Holdfast, input: Input<(typeof spec)["flags"
 }
 
 async function findInto(holdfast: Holdfast, typed: string | undefined): Promise<RunHandle> {
-  if (typed !== undefined) {
-    if (!typed.includes("@")) return await holdfast.run((await findRun(holdfast, typed)).id);
-    throw usageError(
-      `--into ${typed} names a checkpoint, and checkpoints never change`,
-      "Name the run alone: its worktree gets the files.",
-    );
-  }
+  if (typed !== undefined) return await holdfast.run((await findRun(holdfast, typed)).id);
   const here = await holdfast.runHere();
   if (here !== undefined) return here;
   throw usageError("No target run is named, and this worktree belongs to no run", "Write --into RUN.");

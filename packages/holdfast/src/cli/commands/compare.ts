@@ -38,7 +38,7 @@ export const spec = {
       about: "also print the patch: between two runs, or of each run against its base",
     },
     stat: { type: "boolean", about: "also print the number of changed lines in each file" },
-    choose: { type: "text", value: "RUN", about: "the run to choose", completes: "run" },
+    choose: { type: "text", value: "RUN", about: "the run to choose", completes: "address" },
   },
   examples: [
     { line: "holdfast compare fix-login other-way", about: "a run and its fork" },

@@ -5,7 +5,6 @@ import { type Json, type JsonObject, isJsonObject } from "@holdfast/core/json";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { rejectCheckpointAddress } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { countText, exactTime, rangesText, relativeTime, spentText } from "../output/quantities.ts";
 import { renderTable } from "../output/table.ts";
@@ -46,7 +45,6 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const after = input.text("after");
   const limit = parseLimit(input.text("limit"), 50);
   const given = after === undefined ? undefined : parseCount("after", after);
-  rejectCheckpointAddress(input.operand(0), "events");
   const holdfast = await shell.open({ create: false });
   const summary = await holdfast.resolveRun(input.operand(0));
   const start = given ?? (limit === undefined ? 0 : Math.max(0, summary.entries - limit));

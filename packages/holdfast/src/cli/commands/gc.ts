@@ -10,7 +10,6 @@ import { AGE_RULE, DONE_RULE, MINIMUM_AGE_RULE, neverDroppedText } from "../../c
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { rejectCheckpointAddress } from "../operands.ts";
 import type { Page } from "../output/page.ts";
 import { countText, rangesText } from "../output/quantities.ts";
 import { RUN_COLUMN } from "../output/run-text.ts";
@@ -58,7 +57,6 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
-  rejectCheckpointAddress(address, "gc");
   const holdfast = await shell.open({ create: false, writes: !input.on("dry-run") });
   const only = address === undefined ? {} : { run: (await holdfast.resolveRun(address)).id };
   const named = (["standard", "loops"] as const).find((name) => name === input.text("retention"));

@@ -7,7 +7,6 @@ import { usageError } from "@holdfast/platform/error";
 import type { RunList } from "../../open-store.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { rejectCheckpointAddress } from "../operands.ts";
 import type { Page } from "../output/page.ts";
 import {
   type ListedRun,
@@ -159,7 +158,6 @@ async function listCheckpoints(
   input: Input<(typeof spec)["flags"]>,
   params: { readonly address: string; readonly limit: number | undefined },
 ): Promise<Exit> {
-  rejectCheckpointAddress(params.address, "list");
   const holdfast = await shell.open({ create: false });
   const { run, status } = await holdfast.runWithStatus((await holdfast.resolveRun(params.address)).id);
   const trigger = triggerOf(input.text("trigger"));

@@ -3,7 +3,6 @@ import { type Divergence, cutValues, placeText } from "@holdfast/core/recording"
 import type { ReplayReport } from "@holdfast/core/replay";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { rejectCheckpointAddress } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
 import { escapeText, fieldsText } from "../output/text.ts";
@@ -39,7 +38,6 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
-  rejectCheckpointAddress(address, "replay");
   const to = input.text("to");
   const sequence = to === undefined ? {} : { to: parseCount("to", to) };
   const holdfast = await shell.open({ create: false });

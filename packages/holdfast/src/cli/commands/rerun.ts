@@ -4,7 +4,7 @@ import type { RerunReport } from "../../replay.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import { executeRun } from "../execute-run.ts";
 import type { Exit } from "../exit.ts";
-import { checkNewRunId, rejectCheckpointAddress } from "../operands.ts";
+import { checkNewRunId } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { countText, moneyText, spentKnown, timeText, tokensSpentText } from "../output/quantities.ts";
 import { escapeText, fieldsText } from "../output/text.ts";
@@ -43,7 +43,6 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
-  rejectCheckpointAddress(address, "rerun");
   const as = input.text("as");
   checkNewRunId(as);
   const holdfast = await shell.open({ create: false });

@@ -32,6 +32,7 @@ export const spec = {
       about: "a run id, an issue number, or RUN@7 for --from; default the newest unfinished run",
       required: false,
       completes: "run",
+      alsoAddress: true,
     },
   ],
   consent: "works",

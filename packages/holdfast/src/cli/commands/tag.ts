@@ -95,7 +95,7 @@ async function addTag(shell: Shell, holdfast: Holdfast, { address, name, input }
 }
 
 async function deleteTag(shell: Shell, holdfast: Holdfast, { address, name, input }: TagParams): Promise<Exit> {
-  const { id } = await holdfast.resolveRun(address);
+  const id = await runOf(holdfast, address);
   const tags = await readTags(holdfast, id);
   const tag = tags.find((known) => known.name === name);
   if (tag === undefined) {
@@ -117,7 +117,7 @@ async function deleteTag(shell: Shell, holdfast: Holdfast, { address, name, inpu
 }
 
 async function listTags(shell: Shell, holdfast: Holdfast, address: string | undefined): Promise<Exit> {
-  const { id } = await holdfast.resolveRun(address);
+  const id = await runOf(holdfast, address);
   const tags = await readTags(holdfast, id);
   shell.print({
     json: () => ({ tags: tags.map(({ name, run, sequence }) => ({ name, run, sequence })) }),
@@ -126,6 +126,12 @@ async function listTags(shell: Shell, holdfast: Holdfast, address: string | unde
   if (tags.length === 0)
     shell.notify(`${id} has no tags. Name a checkpoint with:\n  ${shell.talk.program} tag ${id}@latest NAME`);
   return "done";
+}
+
+/** The tags are those of the run, but a checkpoint that is named must exist. */
+async function runOf(holdfast: Holdfast, address: string | undefined): Promise<string> {
+  if (address?.includes("@") === true) return (await holdfast.resolve(address)).run;
+  return (await holdfast.resolveRun(address)).id;
 }
 
 /** Tags are part of checkpoint summaries, so all summaries of the run are read once. */

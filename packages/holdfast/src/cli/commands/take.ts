@@ -8,7 +8,7 @@ import type { Holdfast } from "../../holdfast.ts";
 import { withdrawSubmission } from "../../worker/fleet-runs.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { findRun, rejectCheckpointAddress } from "../operands.ts";
+import { findRun } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { countText, relativeTime, timeText } from "../output/quantities.ts";
 import { escapeText, hangingIndent } from "../output/text.ts";
@@ -66,7 +66,6 @@ interface KnownFiles {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const typed = input.operand(0);
-  rejectCheckpointAddress(typed, "take");
   const dryRun = input.on("dry-run");
   const holdfast = await shell.open({ create: false, writes: !dryRun });
   const { id } = await findRun(holdfast, typed);

@@ -5,7 +5,6 @@ import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { TrustedItem } from "../consent.ts";
 import { QUESTION, blocksText, consentText, countItems, itemDocument, lineText } from "../consent-text.ts";
 import type { Exit } from "../exit.ts";
-import { rejectCheckpointAddress } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { escapeText } from "../output/text.ts";
 
@@ -83,7 +82,6 @@ async function grant(shell: Shell, input: TrustInput): Promise<Exit> {
 
 async function itemsOfRun(shell: Shell, address: string | undefined): Promise<readonly TrustedItem["item"][]> {
   if (address === undefined) return [];
-  rejectCheckpointAddress(address, "trust");
   const holdfast = await shell.open({ create: false, writes: false });
   const { id } = await holdfast.resolveRun(address);
   const { runItems } = await import("../run-consent.ts");

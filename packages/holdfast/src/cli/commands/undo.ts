@@ -4,7 +4,7 @@ import { HoldfastError, usageError } from "@holdfast/platform/error";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { findRun, rejectCheckpointAddress } from "../operands.ts";
+import { findRun } from "../operands.ts";
 import { type Page, type Style, paint } from "../output/page.ts";
 import { escapeText } from "../output/text.ts";
 import { explainHolder, waitForRun } from "../run-holder.ts";
@@ -37,7 +37,6 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const [typed, named] = [input.operand(0), input.operand(1)];
-  rejectCheckpointAddress(typed, "undo");
   const dryRun = input.on("dry-run");
   const holdfast = await shell.open({ create: false, writes: named !== undefined && !dryRun });
   const { id } = await findRun(holdfast, typed);

@@ -4,7 +4,6 @@ import type { Repaired } from "@holdfast/core/verify";
 import type { Holdfast } from "../../holdfast.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
-import { rejectCheckpointAddress } from "../operands.ts";
 import { type Page, paint } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
 import { escapeText, wrap } from "../output/text.ts";
@@ -37,7 +36,6 @@ export const spec = {
 
 export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise<Exit> {
   const address = input.operand(0);
-  rejectCheckpointAddress(address, "verify");
   const holdfast = await shell.open({ create: false, writes: input.on("quarantine") && !input.on("dry-run") });
   const only = address === undefined ? undefined : (await holdfast.resolveRun(address)).id;
   const events = await readEvents(shell, holdfast, only);
