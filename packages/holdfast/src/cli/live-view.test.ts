@@ -82,8 +82,8 @@ describe("live", () => {
         ),
       ).toMatchInlineSnapshot(`
       [
-        "⠋ issue-42 · review #2 · 1 min",
-        "  scores 60 ▅ · 120k tokens, $1.25, 90 s",
+        "⠋ issue-42 · review #2 for 1 min",
+        "  scores 60 ▅ · spent 120k tokens, $1.25, 90 s",
         "  docs 60 < 85",
       ]
     `);
@@ -114,7 +114,7 @@ describe("live", () => {
       const shown = { ...picture, graph: pictureGraph(graph, { live: true, now, seenAt: AT }) };
       expect(pictureLines(shown, { width: 80, color: false, ascii: true, now })).toMatchInlineSnapshot(`
       [
-        "- issue-42 · review #2 · 1 min",
+        "- issue-42 · review #2 for 1 min",
         "  scores 60 ▅",
         "  batch 1  +           1 of 1 complete",
         "  batch 2  >>          0 of 2 complete, 2 running  > api 1 min  > db 1 min",

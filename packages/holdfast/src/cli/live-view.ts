@@ -189,14 +189,14 @@ export function pictureLines(
   const spinner = turns[Math.floor(page.now / 100) % turns.length] ?? "";
   const of = picture.loop === null ? "" : ` of ${picture.loop.maxIterations}`;
   const place = picture.iteration > 0 ? `${picture.stage} #${picture.iteration}${of}` : picture.stage;
-  const since = picture.since === null ? "" : clockText(page.now - picture.since);
-  const facts = [picture.run, place, since].filter((part) => part !== "").map(escapeText);
+  const since = picture.since === null ? "" : ` for ${clockText(page.now - picture.since)}`;
+  const facts = [picture.run, `${place}${since}`].filter((part) => part !== "").map(escapeText);
   const head = truncate(facts.join(" · "), room - 2);
   const numbers = [
     ...(picture.scores.length === 0
       ? []
       : [`scores ${picture.scores.slice(-6).map(scoreText).join(" ")} ${sparkline(picture.scores, 16)}`]),
-    ...(picture.spent === null ? [] : [spentText(picture.spent) ?? "nothing spent"]),
+    ...(picture.spent === null ? [] : [`spent ${spentText(picture.spent) ?? "nothing"}`]),
     ...(picture.checkpoint === null ? [] : [`saved @${picture.checkpoint}`]),
   ];
   return [

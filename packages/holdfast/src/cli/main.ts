@@ -149,14 +149,17 @@ function reportFailure(params: {
 
 /**
  * After the second signal there is no time to find out what was finished, so the message names the commands that show
- * it.
+ * it. It follows the listeners of the exit, because a live view removes itself there, and would remove the message too.
  */
 function leaveAtOnce(status: number): void {
-  try {
-    writeSync(process.stderr.fd, "Stopped at once. Saved work: holdfast list. Unfinished work: holdfast doctor\n");
-  } finally {
-    process.exit(status);
-  }
+  process.once("exit", () => {
+    try {
+      writeSync(process.stderr.fd, "Stopped at once. Saved work: holdfast list. Unfinished work: holdfast doctor\n");
+    } catch {
+      // The terminal is closed. The exit status stays that of the signal.
+    }
+  });
+  process.exit(status);
 }
 
 /** The event loop is empty before the command finished. This must never look like success. */

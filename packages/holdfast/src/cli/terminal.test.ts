@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type BuiltCommand, buildCommand } from "@holdfast/test-support/built-command";
+import { workflowSource } from "@holdfast/test-support/cli-repositories";
 import { canFakeTerminal, typeInTerminal } from "@holdfast/test-support/typed-terminal";
 
 let holdfast: BuiltCommand;
@@ -73,6 +74,16 @@ describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", (
     expect(await readFile(path, "utf8")).toMatch(/^# .*\nagent: command:sh\n$/);
   });
 
+  test("Ctrl+C twice in a run: the live view is gone, and what to do next stays", async () => {
+    await writeFile(join(holdfast.directory, "hangs.ts"), workflowSource(HANGS));
+    const author = ["-c", "user.name=A", "-c", "user.email=a@example.com"];
+    await promisify(execFile)("git", [...author, "commit", "-q", "--allow-empty", "-m", "first"], { cwd: repository });
+    const command = "run --task Wait --workflow ../hangs.ts";
+    const { output, status } = await typed(command, ["\u0003", "\u0003"], {}, /READY/);
+    expect(status).toBe(130);
+    expect(output.split("\u001b[J").at(-1)).toMatch(/Stopped at once\. Saved work: holdfast list\./);
+  });
+
   test("yes restores", async () => {
     const { output, status } = await typed("restore r@1", "y\n");
     expect(status).toBe(0);
@@ -80,6 +91,27 @@ describe.skipIf(!canFakeTerminal())("on a terminal (needs util-linux script)", (
     expect(await readFile(join(repository, "a.txt"), "utf8")).toBe("one\n");
   });
 });
+
+/** A step that prints a line when it starts and when it is interrupted, and never ends. */
+const HANGS = `import { defineWorkflow } from "holdfast";
+export default defineWorkflow({
+  name: "hangs",
+  initial: "wait",
+  stages: {
+    async wait({ step }) {
+      await step("wait", ({ signal }) => {
+        signal.addEventListener("abort", () => console.log("READY"));
+        setTimeout(() => console.log("READY"), 500);
+        return new Promise(() => setInterval(() => {}, 1000));
+      });
+      return { event: "over", reason: "" };
+    },
+  },
+  transitions: { wait: { over: "done" } },
+  ends: { done: "done", fatal: "failed" },
+  initialState: () => ({}),
+});
+`;
 
 const SETUP_ASKS = /none\? \[none\]|\[Y\/n\]/;
 
