@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -45,6 +45,23 @@ test("the graph in docs/library.md runs and prints what its last comment says", 
   writeFileSync(join(folder, "graph.mts"), code ?? "");
   const printed = execFileSync(process.execPath, ["graph.mts"], { cwd: folder, encoding: "utf8" });
   expect(printed.trim()).toBe(/\/\/ (\{ kind: 'done'.*)$/m.exec(code ?? "")?.[1]);
+});
+
+test("the workflow with an agent in docs/library.md runs and prints what its last comment says", () => {
+  const page = readFileSync(join(root, "docs/library.md"), "utf8");
+  const code = [...page.matchAll(/```ts\n([^]*?)```/g)]
+    .map((match) => match[1])
+    .find((text) => text?.includes("effect({"));
+  const cwd = join(folder, "agent");
+  mkdirSync(cwd);
+  const author = ["-c", "user.name=A", "-c", "user.email=a@example.com"];
+  execFileSync("git", ["init", "-q"], { cwd });
+  execFileSync("git", [...author, "commit", "-q", "--allow-empty", "-m", "first"], { cwd });
+  writeFileSync(join(cwd, "release.mts"), code ?? "");
+  const printed = execFileSync(process.execPath, ["release.mts"], { cwd, encoding: "utf8" });
+  const question = 'Publish "Saves are faster."?';
+  expect(printed.trim().split("\n")).toEqual([question, /\/\/ (\{ kind: 'done'.*)$/m.exec(code ?? "")?.[1]]);
+  expect(readFileSync(join(cwd, "published.txt"), "utf8")).toBe("Saves are faster.");
 });
 
 describe("the picture of the demo", () => {
