@@ -1,10 +1,12 @@
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { BuiltCommand } from "@holdfast/test-support/built-command";
 import { type Journey, startJourney } from "@holdfast/test-support/cli-repositories";
+import { sampleBySeed } from "@holdfast/test-support/sample-by-seed";
 import { openHoldfast } from "../open.ts";
 import { displayWidth } from "./output/text.ts";
 
@@ -173,6 +175,37 @@ describe("a day with Holdfast", () => {
     expect(await fails(3, "show", "r@1")).toContain("was dropped");
     expect((await run("events", "r")).stdout).toMatch(/checkpoint\.dropped +@/);
     expect((await run("show", "r")).stdout).toMatch(/^dropped +2 checkpoints by retention/m);
+  });
+
+  test.each(
+    sampleBySeed(
+      [1, 4, 9, 16, 20].map((dropped) => ({ name: `r@${dropped}`, dropped })),
+      2,
+      "gc",
+    ),
+  )("gc killed after it removed the ref of $name keeps what it was to keep", async ({ dropped }) => {
+    await write("holdfast.config.yaml", "gc: { auto: false }\nretention: { keep: { manual: 2 } }\n");
+    await using library = await openHoldfast({ cwd: repository });
+    const saved = await library.createRun({ id: "r", workspace: "here" });
+    for (let n = 1; n <= 22; n += 1) {
+      await write("src/a.txt", `${n}`);
+      await saved.save({ values: { n } });
+    }
+    await library.close();
+    const ref = join(repository, ".git/refs/holdfast/r", String(dropped));
+    expect(existsSync(ref)).toBe(true);
+    const child = holdfast.start(["gc", "--yes"], { cwd: repository });
+    const ended = new Promise((resolve) => child.on("exit", resolve));
+    await expect.poll(() => existsSync(ref), { interval: 1, timeout: 600_000 }).toBe(false);
+    child.kill("SIGKILL");
+    await ended;
+    const kept = (await json("list", "r")).checkpoints.map(({ sequence }: { sequence: number }) => sequence);
+    expect(kept).toEqual([22, 21]);
+    expect((await run("verify")).status).toBe(0);
+    expect((await run("gc", "--yes")).status).toBe(0);
+    expect((await run("verify")).status).toBe(0);
+    await run("restore", "r@21", "--yes");
+    expect(await read("src/a.txt")).toBe("21");
   });
 
   test("a run that another live process owns: status 5, and nothing happens", async () => {
