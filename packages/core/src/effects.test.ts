@@ -4,9 +4,11 @@ import {
   type Effect,
   type EffectState,
   type Lookup,
+  type PlacedEffect,
   checkIntent,
   decideEffect,
   effectKey,
+  placeEffect,
   stepEffect,
 } from "./effects.ts";
 import type { EntryKind } from "./journal.ts";
@@ -150,6 +152,19 @@ describe("effect fold", () => {
     expect(stateAfter(intended("k"), undoing("k"), undone("k"))).toMatchObject({ kind: "intended" });
     expect(stateAfter(...before, undone("k"))).toMatchObject({ kind: "done" });
     expect(() => foldEffects(journal([undoing("k")]))).toThrow(expect.objectContaining({ code: "STORE_CORRUPT" }));
+  });
+
+  test("an effect has the entry that put it in its state, and a refused undo moves it nowhere", () => {
+    const entryAfter = (...lines: readonly Line[]): number | undefined => {
+      const effects = new Map<string, PlacedEffect>();
+      for (const entry of journal(lines)) placeEffect(effects, entry);
+      return effects.get("k")?.entry;
+    };
+    expect(entryAfter(intended("k"), unknown("k"))).toBe(2);
+    const before = [intended("k"), done("k")];
+    expect(entryAfter(...before, undoing("k"))).toBe(2);
+    expect(entryAfter(...before, undoing("k"), kept("k"))).toBe(2);
+    expect(entryAfter(...before, undoing("k"), undone("k"))).toBe(4);
   });
 
   test("an outcome without an intent is corrupt, and so is an unreadable body", () => {

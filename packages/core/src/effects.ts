@@ -253,6 +253,21 @@ export function stepEffect(find: (key: string) => Effect | undefined, entry: Fol
   }
 }
 
+/** An effect with its place in the journal. */
+export interface PlacedEffect extends Effect {
+  /** The entry that put it in its state. An undo that the target refused changes nothing. */
+  readonly entry: number;
+}
+
+/** Folds entries as `stepEffect` does, into effects that can be ordered: times are labels. */
+export function placeEffect(effects: Map<string, PlacedEffect>, entry: FoldedEntry): void {
+  const effect = stepEffect((key) => effects.get(key), entry);
+  if (effect === null) return;
+  const before = effects.get(effect.key);
+  const stays = effect.state.kind === "undoing" || (before?.state.kind === "undoing" && effect.state.kind === "done");
+  effects.set(effect.key, { ...effect, entry: stays && before !== undefined ? before.entry : entry.entry });
+}
+
 /** The kinds that stepEffect handles. No other kind changes an effect. */
 export const EFFECT_KINDS: ReadonlySet<EntryKind> = new Set([
   "effect.intended",

@@ -355,6 +355,8 @@ export interface EffectRow {
   readonly key: string;
   readonly kind: string;
   readonly at: string;
+  /** The journal entry that put it in this state. */
+  readonly entry: number;
   readonly state: "intended" | "done" | "failed" | "unknown" | "undone";
   readonly text: string;
   readonly link: Link | null;

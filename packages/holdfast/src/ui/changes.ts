@@ -12,7 +12,7 @@ import { countLines } from "../compare-measures.ts";
 import type { Holdfast } from "../holdfast.ts";
 import { checkpointActions, commandText, parseKey } from "./actions.ts";
 import type { OpenRepository, Repositories } from "./repositories.ts";
-import { effectRow, rangeOf } from "./run-page.ts";
+import { rangeOf, readEffects } from "./run-page.ts";
 import { savedWhen } from "./timeline.ts";
 
 /** One end of a comparison. */
@@ -26,7 +26,8 @@ interface Side {
   /** Tree or commit; null: it has no files. */
   readonly tree: string | null;
   readonly planes: Planes | null;
-  readonly at: string;
+  /** The journal entry of this end. */
+  readonly entry: number;
   readonly leftOut: Parameters<typeof skippedPaths>[0];
 }
 
@@ -41,22 +42,30 @@ async function sideOf(repositories: Repositories, address: string): Promise<Side
   if (where === "worktree") {
     const root = (await handle.workspace())?.root;
     const files = root === undefined ? null : await (await opened.look()).currentFiles(root);
-    const now = new Date(repositories.now()).toISOString();
     const name = `${run}@worktree`;
-    return { opened, run, name, address: null, tree: files?.tree ?? null, planes: null, at: now, leftOut: files };
+    return {
+      opened,
+      run,
+      name,
+      address: null,
+      tree: files?.tree ?? null,
+      planes: null,
+      entry: Infinity,
+      leftOut: files,
+    };
   }
   if (where === "base") {
     const summary = await handle.summary();
     const { tree, address } = (await baseOf(opened, summary)) ?? { tree: null, address: null };
     const name = `${run}@base`;
-    return { opened, run, name, address, tree, planes: null, at: summary.createdAt, leftOut: null };
+    return { opened, run, name, address, tree, planes: null, entry: 0, leftOut: null };
   }
   parseAddress(`${run}@${where}`);
   const { sequence } = await holdfast.resolve(`${run}@${where}`);
   const checkpoint = await handle.get(sequence);
-  const { planes, createdAt, id } = checkpoint;
+  const { planes, entry, id } = checkpoint;
   const tree = planes.files?.tree ?? null;
-  return { opened, run, name: id, address: id, tree, planes, at: createdAt, leftOut: planes.files };
+  return { opened, run, name: id, address: id, tree, planes, entry, leftOut: planes.files };
 }
 
 /** What the work of a run is compared with: the commit that it builds on, or else its first files. `address`: as the CLI names it. */
@@ -171,15 +180,16 @@ export class ChangesReader {
 
   async changes(a: string, b: string): Promise<Changes> {
     const [from, to] = await sidesOf(this.#repositories, a, b);
-    const { holdfast } = to.opened;
-    const effects = (await holdfast.store.listEffects(to.run)).map(effectRow);
+    const effects = await readEffects(to.opened, to.run);
+    // Entries of another run have numbers of their own.
+    const after = from.run === to.run ? from.entry : 0;
     return {
       a: from.name,
       b: to.name,
       files: (await this.#files(from, to))?.map(({ shown }) => shown) ?? null,
       ...valuesBetween(from.planes, to.planes),
       conversation: conversationBetween(from.planes, to.planes),
-      effects: effects.filter(({ at }) => at > from.at && at <= to.at),
+      effects: effects.filter(({ entry }) => entry > after && entry <= to.entry),
       notCompared: [from.leftOut, to.leftOut]
         .flatMap(skippedPaths)
         .map(({ path, why }) => this.#mask(`${path}: ${why}`)),
@@ -252,13 +262,12 @@ export class ChangesReader {
 
   async checkpoint(opened: OpenRepository, run: string, sequence: number): Promise<CheckpointPage> {
     const { holdfast, named } = opened;
-    const handle = await holdfast.run(run);
     const { status } = await holdfast.runWithStatus(run);
     const summary = await holdfast.resolve(`${run}@${sequence}`);
     const read = await readWhole(holdfast, summary);
     const key = `${named.key}/${run}`;
     const planes = read.checkpoint?.planes;
-    const effects = (await holdfast.store.listEffects(handle.id)).map(effectRow);
+    const effects = await readEffects(opened, run);
     return {
       run: key,
       checkpoint: summary,
@@ -268,7 +277,7 @@ export class ChangesReader {
       state: planes === undefined ? null : stateOf(planes),
       conversation:
         planes === undefined ? null : conversationOf(planes, `/api/runs/${key}/checkpoints/${sequence}/transcript`),
-      effects: effects.filter(({ at }) => at <= summary.createdAt),
+      effects: effects.filter(({ entry }) => entry <= summary.entry),
       actions: checkpointActions({ key, status }, summary),
       command: commandText(named, ["show", `${run}@${sequence}`]),
     };

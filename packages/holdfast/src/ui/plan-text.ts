@@ -1,6 +1,6 @@
 /** Turns what a command says it would do into the lines of a plan, plane by plane; and what it did into one sentence. Pure. */
 import type { CheckpointSummary } from "@holdfast/core/checkpoint";
-import type { Effect } from "@holdfast/core/effects";
+import type { PlacedEffect } from "@holdfast/core/effects";
 import { type JsonRecord, asRecord, asRecords, asText } from "@holdfast/core/json";
 import type { Action, Plan, RunRow } from "@holdfast/dashboard/api";
 import { isEnded } from "@holdfast/core/run";
@@ -30,7 +30,7 @@ export interface PlanFacts {
   readonly document: JsonRecord | null;
   /** The checkpoint that the action names. */
   readonly checkpoint: CheckpointSummary | null;
-  readonly effects: readonly Effect[];
+  readonly effects: readonly PlacedEffect[];
   /** Of a restore: the files of the worktree that differ from the newest checkpoint. */
   readonly unsaved: readonly string[];
 }
@@ -318,7 +318,7 @@ function restoration({ action, row, checkpoint, effects, unsaved, command }: Pla
       message: `${target} cannot be restored: ${blocked.slice(0, 3).join(", ")} is in the way, and no checkpoint has it`,
       hint: `See \`${command("restore", target, "--dry-run")}\`.`,
     });
-  const later = effects.filter(({ state }) => state.kind === "done" && state.at > (checkpoint?.createdAt ?? ""));
+  const later = effects.filter(({ state, entry }) => state.kind === "done" && entry > (checkpoint?.entry ?? 0));
   const lost = asRecords(doc["lost"]).map(({ path, why }) => `${asText(path)}: ${asText(why)}`);
   const untouched = asRecords(files["untouched"]).map(({ path, reason }) => `${asText(path)} (${asText(reason)})`);
   const exposed = textsOf(files["exposed"]);

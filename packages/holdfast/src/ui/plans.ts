@@ -129,7 +129,7 @@ export class Plans {
       "sequence" in action && action.kind !== "cherry_pick"
         ? await holdfast.resolve(`${run}@${action.sequence}`)
         : null;
-    const effects = await holdfast.store.listEffects(run);
+    const effects = action.kind === "restore" ? [...(await opened.read(found.run)).effects.values()] : [];
     const text = planText({
       action,
       row,

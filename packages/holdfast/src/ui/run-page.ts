@@ -1,6 +1,6 @@
 /** The page of one run: why it stopped, what waits for the user, what may be done, its journal, checkpoints, effects and logs. */
 import { open } from "node:fs/promises";
-import type { Effect } from "@holdfast/core/effects";
+import type { Effect, PlacedEffect } from "@holdfast/core/effects";
 import type { JournalEntry } from "@holdfast/core/journal";
 import { isJsonObject, sha256 } from "@holdfast/core/json";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
@@ -490,7 +490,7 @@ export async function readCheckpoints(
   return { checkpoints, next: found.length > page.limit ? (checkpoints.at(-1)?.sequence ?? null) : null };
 }
 
-export function effectRow({ key, kind, target, state }: Effect): EffectRow {
+function effectRow({ key, kind, target, state, entry }: PlacedEffect): EffectRow {
   const receipt = "receipt" in state ? state.receipt : null;
   const url = isJsonObject(receipt) && typeof receipt["url"] === "string" ? receipt["url"] : null;
   const shown = state.kind === "undoing" ? "done" : state.kind;
@@ -499,6 +499,7 @@ export function effectRow({ key, kind, target, state }: Effect): EffectRow {
     key,
     kind,
     at: state.at,
+    entry,
     state: shown,
     text: `${kind.replaceAll("_", " ")} on ${target}${why}`,
     receipt,
@@ -507,8 +508,8 @@ export function effectRow({ key, kind, target, state }: Effect): EffectRow {
 }
 
 export async function readEffects(opened: OpenRepository, run: string): Promise<readonly EffectRow[]> {
-  await opened.holdfast.run(run);
-  return (await opened.holdfast.store.listEffects(run)).map(effectRow);
+  const { effects } = await opened.read(await (await opened.holdfast.run(run)).summary());
+  return [...effects.values()].map(effectRow);
 }
 
 export async function readLogs(opened: OpenRepository, run: string): Promise<readonly LogRow[]> {

@@ -1,6 +1,7 @@
 /** The rows of runs that `holdfast ui` and `list --all-repositories` show. Status and words are those of every other command. */
 import { stripVTControlCharacters } from "node:util";
 import type { AgentLogs } from "@holdfast/core/agent-log";
+import { type PlacedEffect, placeEffect } from "@holdfast/core/effects";
 import { FactsReader } from "@holdfast/core/find-rollback";
 import { type JournalEntry, NO_WORK, type WorkedTime, addWork } from "@holdfast/core/journal";
 import { isJsonObject } from "@holdfast/core/json";
@@ -31,6 +32,8 @@ export type RunFacts = Omit<
 export class JournalReader {
   readonly timeline = new TimelineReader();
   readonly story = new StoryReader();
+  /** By key, oldest first. */
+  readonly effects = new Map<string, PlacedEffect>();
   readonly #facts = new FactsReader();
   #summary = EMPTY_SUMMARY;
   #step: RunRow["step"] = null;
@@ -42,6 +45,7 @@ export class JournalReader {
     this.timeline.read(entry);
     this.story.read(entry);
     this.#facts.read(entry);
+    placeEffect(this.effects, entry);
     const before = this.#summary.step;
     this.#summary = reduceSummary(this.#summary, entry);
     const { step } = this.#summary;
