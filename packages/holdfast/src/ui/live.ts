@@ -7,7 +7,7 @@ import type { JournalEntry } from "@holdfast/core/journal";
 import type { RunWithStatus } from "@holdfast/core/run-statuses";
 import type { Group, LiveEvent } from "@holdfast/dashboard/api";
 import { HoldfastError } from "@holdfast/platform/error";
-import type { OpenRepository, Repositories } from "./repositories.ts";
+import { type OpenRepository, type Repositories, inParallel } from "./repositories.ts";
 import { headerOf, readLogs } from "./run-page.ts";
 import { groupOf } from "./run-rows.ts";
 
@@ -197,7 +197,7 @@ export class LiveEvents {
   /** Opens repositories that are new in the list, and stops those that are gone. */
   async #watchAll(): Promise<void> {
     const list = this.#repositories.list();
-    for (const named of list) {
+    await inParallel(list, async (named) => {
       const known = this.#watched.get(named.store);
       try {
         // A slow store is watched when it has been read, and at the latest when the list is read again.
@@ -209,7 +209,7 @@ export class LiveEvents {
       } catch {
         if (known !== undefined) this.#forget(named.store);
       }
-    }
+    });
     for (const store of this.#watched.keys()) if (!list.some((one) => one.store === store)) this.#forget(store);
   }
 

@@ -1,9 +1,10 @@
 import { execFileSync } from "node:child_process";
+import { type Socket, createServer } from "node:net";
 import { join } from "node:path";
 import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { expect, test, vi } from "vitest";
 import { openHoldfast } from "../open.ts";
-import { Repositories } from "./repositories.ts";
+import { EVERY_RUN, FIRST_MS, Repositories, readRuns } from "./repositories.ts";
 
 const named = { id: "a", store: "/shop/.git/holdfast", root: "/shop", usedAt: "", key: "shop", name: "shop" };
 const READ = { read: true };
@@ -75,3 +76,33 @@ test("a store is closed a minute after its last use, without another request", a
   repositories.closeUnused();
   await expect(holdfast.listRuns()).rejects.toThrow(/closed/);
 });
+
+test("stores that do not answer are read at the same time", async ({ onTestFinished }) => {
+  const sockets: Socket[] = [];
+  const all = Promise.withResolvers<void>();
+  const silent = createServer((socket) => {
+    socket.on("error", () => undefined);
+    if (sockets.push(socket) === keys.length) all.resolve();
+  });
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void silent.close());
+  const address = silent.address();
+  const port = address !== null && typeof address === "object" ? address.port : 0;
+  const keys = ["one", "two", "three"];
+  const root = scratchDirectory(onTestFinished);
+  execFileSync("git", ["init", "-q", root]);
+  const list = keys.map((key) => ({ ...named, store: `postgres://u@127.0.0.1:${port}/${key}`, key, name: key, root }));
+  // The time that a store is given does not pass, so none waits for the end of another.
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  await using repositories = new Repositories({ list: () => list, now: () => Date.now(), waits: false });
+  const reading = readRuns(repositories, EVERY_RUN);
+  await Promise.race([all.promise, reading]);
+  expect(sockets).toHaveLength(keys.length);
+  await vi.advanceTimersByTimeAsync(FIRST_MS);
+  const { problems } = await reading;
+  expect(problems.map(({ repository, problem: { code } }) => `${repository} ${code}`)).toEqual(
+    keys.map((key) => `${key} STORE_BUSY`),
+  );
+  for (const socket of sockets) socket.destroy();
+}, 60_000);

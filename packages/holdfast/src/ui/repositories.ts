@@ -192,6 +192,8 @@ const SLOW_MS = 500;
 export const FIRST_MS = 3000;
 /** How long a request for one run waits for its store. */
 const ANSWER_MS = 20_000;
+/** Stores that are read at the same time: one that does not answer takes all the time that it is given. */
+const AT_ONCE = 8;
 /** A slow store is reported to pages at most this often. */
 const LATE_REPORT_INTERVAL_MS = 5000;
 
@@ -362,6 +364,17 @@ export class Repositories implements AsyncDisposable {
   }
 }
 
+/** Results are in the order of the list. */
+export async function inParallel<T, R>(list: readonly T[], work: (one: T) => Promise<R>): Promise<readonly R[]> {
+  const results: R[] = [];
+  const rest = list.entries();
+  const takeNext = async (): Promise<void> => {
+    for (const [at, one] of rest) results[at] = await work(one);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, takeNext));
+  return results;
+}
+
 export interface RunsQuery {
   readonly repository: string | null;
   readonly statuses: ReadonlySet<string>;
@@ -394,7 +407,8 @@ interface FoundRun {
  */
 export async function readRuns(repositories: Repositories, query: RunsQuery): Promise<RunsPage> {
   const now = repositories.now();
-  const { runs, problems } = await findRuns(repositories, query);
+  const { runs, problems: unread } = await findRuns(repositories, query);
+  const problems = [...unread];
   const counts: Record<Group, number> = { you: 0, running: 0, waiting: 0, finished: 0 };
   for (const { group } of runs) counts[group] += 1;
   const ordered = GROUPS.flatMap((group) => {
@@ -412,32 +426,33 @@ export async function readRuns(repositories: Repositories, query: RunsQuery): Pr
   return { asOf: new Date(now).toISOString(), counts, rows, more: rows.length < runs.length, problems };
 }
 
-async function findRuns(
-  repositories: Repositories,
-  query: RunsQuery,
-): Promise<{
+interface FoundRuns {
   readonly runs: readonly FoundRun[];
-  readonly problems: { readonly repository: string; readonly problem: Problem }[];
-}> {
-  const runs: FoundRun[] = [];
-  const problems: { readonly repository: string; readonly problem: Problem }[] = [];
+  readonly problems: readonly { readonly repository: string; readonly problem: Problem }[];
+}
+
+async function findRuns(repositories: Repositories, query: RunsQuery): Promise<FoundRuns> {
   const now = repositories.now();
-  for (const named of repositories.list()) {
+  const list = repositories.list().filter(({ key }) => query.repository === null || key === query.repository);
+  const found = await inParallel(list, async (named): Promise<FoundRuns> => {
     const { key: repository, name } = named;
-    if (query.repository !== null && repository !== query.repository) continue;
     try {
-      const { opened, runs: all, late } = await repositories.runs(named);
-      for (const found of all)
-        if (isWanted(found, `${repository} ${opened.textOf(found.run)}`, query))
-          runs.push({ in: opened, found, group: opened.group(found, now), at: timeOf(found) });
-      if (late !== null) problems.push({ repository, problem: problemOf(stillReading(name, late)) });
+      const { opened, runs, late } = await repositories.runs(named);
       const cuts = opened.holdfast.store.withheld?.() ?? [];
-      if (cuts.length > 0) problems.push({ repository, problem: cutProblem(cuts, named) });
+      return {
+        runs: runs
+          .filter((one) => isWanted(one, `${repository} ${opened.textOf(one.run)}`, query))
+          .map((one) => ({ in: opened, found: one, group: opened.group(one, now), at: timeOf(one) })),
+        problems: [
+          ...(late === null ? [] : [problemOf(stillReading(name, late))]),
+          ...(cuts.length === 0 ? [] : [cutProblem(cuts, named)]),
+        ].map((problem) => ({ repository, problem })),
+      };
     } catch (error) {
-      problems.push({ repository, problem: problemOf(error, named) });
+      return { runs: [], problems: [{ repository, problem: problemOf(error, named) }] };
     }
-  }
-  return { runs, problems };
+  });
+  return { runs: found.flatMap(({ runs }) => runs), problems: found.flatMap(({ problems }) => problems) };
 }
 
 function isWanted({ run, status }: RunWithStatus, words: string, query: RunsQuery): boolean {
@@ -466,17 +481,15 @@ function keyOf({ in: { named }, found }: FoundRun): string {
 
 /** The repositories as the page shows them, each with the reason why it cannot be read. */
 export async function readRepositories(repositories: Repositories): Promise<readonly Repository[]> {
-  const found: Repository[] = [];
-  for (const named of repositories.list()) {
+  return await inParallel(repositories.list(), async (named) => {
     const { key, name, root } = named;
     const opening = repositories.inTime(named, () => repositories.openNamed(named));
     const problem = await opening.then(
       (opened) => (opened === null ? problemOf(stillReading(name)) : null),
       (error: unknown) => problemOf(error, named),
     );
-    found.push({ key, name, path: root, program: commandText(named, []), problem });
-  }
-  return found;
+    return { key, name, path: root, program: commandText(named, []), problem };
+  });
 }
 
 /** As the CLI reports it. With a repository its commands work from any directory. */
