@@ -25,6 +25,9 @@ describe("find best", () => {
   const NOTHING: Judged = {
     id: "a",
     checks: [],
+    calls: 0,
+    failures: 0,
+    ownSpent: null,
     score: null,
     scores: [],
     metrics: [],
@@ -33,6 +36,16 @@ describe("find best", () => {
   };
   const verdict = (pass: boolean) => checkTrails([{ name: "test", pass, reason: "", files: "", stageAttempt: 1 }]);
   const measured = (value: number) => [{ name: "style", value }];
+
+  test("a fork that has not run is not best by what its source had spent", () => {
+    const spent = (tokens: number) => ({ tokens, microUsd: tokens, milliseconds: 0 });
+    const source = { ...NOTHING, calls: 2, spent: spent(20), time: { wall: 9, work: 9000 } };
+    const fork = { ...NOTHING, id: "b", spent: spent(10), ownSpent: spent(0), time: { wall: 0, work: 5000 } };
+    expect(findBest([source, fork])).toEqual([]);
+    expect(findBest([source, { ...fork, calls: 1 }]).map(({ dimension, ids }) => `${dimension} ${ids.join()}`)).toEqual(
+      ["tokens b", "cost b", "time b"],
+    );
+  });
 
   test("best is determined for each dimension, without a sum", () => {
     const a = {
@@ -113,7 +126,10 @@ describe("find best", () => {
       fc.nat(3).map((value) => ({ name: "errors", value })),
       { maxLength: 1 },
     ),
+    calls: fc.nat(1),
+    failures: fc.nat(1),
     spent: fc.record({ tokens: fc.nat(3), microUsd: fc.nat(3), milliseconds: fc.nat(3) }),
+    ownSpent: fc.option(fc.constant(NOTHING.spent)),
     time: fc.record({ wall: fc.nat(3), work: fc.nat(3) }),
   });
 

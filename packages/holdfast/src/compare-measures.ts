@@ -199,7 +199,10 @@ export interface Best {
   readonly ids: readonly string[];
 }
 
-type Judged = Pick<ComparedRun, "id" | "checks" | "score" | "scores" | "metrics" | "spent" | "time">;
+type Judged = Pick<
+  ComparedRun,
+  "id" | "checks" | "calls" | "failures" | "score" | "scores" | "metrics" | "spent" | "ownSpent" | "time"
+>;
 
 /**
  * Compares only dimensions with an undisputed direction: more passing checks, a higher score, less cost, less time. The
@@ -208,8 +211,12 @@ type Judged = Pick<ComparedRun, "id" | "checks" | "score" | "scores" | "metrics"
  */
 export function findBest(runs: readonly Judged[]): readonly Best[] {
   const bests: Best[] = [];
+  // What a fork that has not run has spent is its source's: it is not the cheapest or the fastest.
+  const ran = runs.filter(
+    ({ ownSpent, calls, failures, checks }) => ownSpent === null || calls + failures + checks.length > 0,
+  );
   const judge = (dimension: string, better: "more" | "less", valueOf: (run: Judged) => number | null): void => {
-    const ids = bestIds(runs, better, valueOf);
+    const ids = bestIds(SPENT.has(dimension) ? ran : runs, better, valueOf);
     if (ids.length > 0) bests.push({ dimension, ids });
   };
   judge("checks", "more", ({ checks }) => toNumber(allPass(checks)));
@@ -225,6 +232,8 @@ export function findBest(runs: readonly Judged[]): readonly Best[] {
   judge("time", "less", ({ time }) => (time.work === 0 ? null : Math.ceil(time.work / 1000)));
   return bests;
 }
+
+const SPENT: ReadonlySet<string> = new Set(["tokens", "cost", "time"]);
 
 function bestIds(
   runs: readonly Judged[],
