@@ -23,7 +23,7 @@ import {
 import { Actions } from "./plan-sheet.tsx";
 import { type At, checkpointRoute, runRoute } from "./router.ts";
 import { marked } from "./store.ts";
-import { duration, money, plural, short, stageWord } from "./words.ts";
+import { differenceWord, duration, money, plural, short, stageWord } from "./words.ts";
 
 export default function ComparePageView({ here }: { readonly here: At<"compare"> }): JSX.Element {
   const { runs } = here;
@@ -222,14 +222,7 @@ function divergenceOf({ diverged: { common, beginning, first } }: Pair): string 
   return beginning === "none" ? from : `${from} ${then}`;
 }
 
-function differenceWord({ kind, a, b }: Difference): string {
-  if (kind === "result") return `${a === null ? "a step" : `"${a.name}"`} had different results`;
-  if (a !== null && b !== null) return `the first did "${a.name}", the second "${b.name}"`;
-  return a === null ? "only the second did more" : "only the first did more";
-}
-
 type Pair = ComparePage["comparison"]["pairs"][number];
-type Difference = NonNullable<Pair["diverged"]["first"]>;
 
 /** The files that differ between two sides. One file can be copied into the other run. */
 function Between({ page, runs }: { readonly page: ComparePage; readonly runs: readonly string[] }): JSX.Element {

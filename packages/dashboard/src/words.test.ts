@@ -4,6 +4,7 @@ import type { Budget } from "./api.ts";
 import {
   age,
   costWord,
+  differenceWord,
   duration,
   gaugesOf,
   localTimes,
@@ -213,4 +214,15 @@ test("a refusal names the run and what cannot be done, and a second try is offer
   expect(
     ["NEEDS_DECISION", "USAGE", "STORE_BUSY", "LEASE_HELD", "NO_SERVER"].filter((code) => mayRetry({ code })),
   ).toEqual(["STORE_BUSY", "LEASE_HELD", "NO_SERVER"]);
+});
+
+test("where two runs diverged, steps and stages are named as such", () => {
+  const [step, stage] = [{ name: "changed" }, { name: "impl (stage)" }];
+  expect(differenceWord({ shared: 1, kind: "step", a: step, b: stage })).toBe(
+    'the first finished the step "changed", the second the stage "impl"',
+  );
+  expect(differenceWord({ shared: 1, kind: "result", a: stage, b: stage })).toBe(
+    'the stage "impl" had different results',
+  );
+  expect(differenceWord({ shared: 1, kind: "length", a: null, b: step })).toBe("only the second did more");
 });

@@ -1,6 +1,6 @@
 // Amounts, times and statuses in words, and text from outside with its invisible characters made visible. Pure.
 import type { RunStatus } from "@holdfast/core/status";
-import type { Action, Amounts, Budget, Problem, RunRow } from "./api.ts";
+import type { Action, Amounts, Budget, Comparison, Problem, RunRow } from "./api.ts";
 
 /** How a status looks. `you`: it waits for the user. */
 export type Tone = Exclude<RunStatus["kind"], "waiting"> | "you" | "waiting";
@@ -265,4 +265,17 @@ export function matchScore(query: string, text: string): number | null {
     at = next;
   }
   return score - given.length / 100;
+}
+
+/** The first step in which two compared runs differ. */
+export function differenceWord({ kind, a, b }: NonNullable<Comparison["pairs"][number]["diverged"]["first"]>): string {
+  if (a === null || b === null) return a === null ? "only the second did more" : "only the first did more";
+  if (kind === "result") return `the ${stepName(a.name)} had different results`;
+  return `the first finished the ${stepName(a.name)}, the second the ${stepName(b.name)}`;
+}
+
+/** The end of a stage is a step of its own. */
+function stepName(name: string): string {
+  const end = " (stage)";
+  return name.endsWith(end) ? `stage "${name.slice(0, -end.length)}"` : `step "${name}"`;
 }

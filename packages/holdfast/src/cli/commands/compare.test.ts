@@ -97,6 +97,15 @@ test("two runs side by side; an absent value is a dash", () => {
   `);
 });
 
+test("the end of a stage is named as such", () => {
+  const [only] = two.pairs;
+  if (only === undefined) throw new TypeError("two runs are a pair");
+  const step = (name: string) => ({ run: "x", entry: 1, name, digest: "" });
+  const first = { shared: 2, kind: "step", a: step("changed"), b: step("impl (stage)") } as const;
+  const text = comparisonText({ ...two, pairs: [{ ...only, diverged: { ...only.diverged, first } }] }, PAGE);
+  expect(text.replaceAll(/\s+/g, " ")).toContain("fix-login@7 did changed and other-way@7 did stage impl");
+});
+
 test("runs with nothing in common have no divergence", () => {
   const [only] = two.pairs;
   if (only === undefined) throw new TypeError("two runs are a pair");

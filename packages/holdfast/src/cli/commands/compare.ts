@@ -459,7 +459,7 @@ function divergedText({ a, b, diverged }: Pick<ComparedPair, "a" | "b" | "diverg
   if (first === null) return `${from}; they did the same`;
   const after = first.shared === 0 ? "from the first step on" : `after ${countText(first.shared, "step")} in common`;
   const did = (id: string, step: HistoryStep | null): string =>
-    `${id} ${step === null ? "did nothing more" : `did ${step.name}`}`;
+    `${id} ${step === null ? "did nothing more" : `did ${step.name.replace(/^(.*) \(stage\)$/, "stage $1")}`}`;
   switch (first.kind) {
     case "result":
       return `${from}; ${after} ${first.a?.name ?? ""} gave different results`;
