@@ -456,6 +456,8 @@ export interface ComparedRun {
   readonly ownSpent: { readonly microUsd: number | null; readonly tokens: number | null } | null;
   readonly time: { readonly work: number; readonly wall: number };
   readonly effects: readonly object[];
+  /** Of a checkpoint: the one that it knows. */
+  readonly pullRequest: { readonly number: number; readonly url: string } | null;
   /** What `code` is compared with: a checkpoint or a commit. */
   readonly base: { readonly name: string } | null;
   readonly code: CodeSize | null;

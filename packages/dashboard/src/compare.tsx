@@ -93,7 +93,7 @@ interface Fact {
 }
 
 const FACTS: readonly Fact[] = [
-  { title: "Status", of: (_, row) => (row === undefined ? "–" : <StatusChip row={row} brief />) },
+  { title: "Status now", of: (_, row) => (row === undefined ? "–" : <StatusChip row={row} brief />) },
   { title: "Stage", of: ({ stage, iteration }) => (stage === null ? "–" : stageWord(stage, iteration)) },
   {
     title: "Checks",
@@ -117,7 +117,11 @@ const FACTS: readonly Fact[] = [
     of: ({ score, scoreTrail }) =>
       score === null ? "–" : <Scores scores={scoreTrail.length === 0 ? [score] : scoreTrail} />,
   },
-  { title: "Pull request", of: (_, row) => (row?.pullRequest == null ? "–" : <Outside link={row.pullRequest} />) },
+  {
+    title: "Pull request",
+    of: ({ pullRequest: pull }) =>
+      pull === null ? "–" : <Outside link={{ text: `PR #${pull.number}`, url: pull.url }} />,
+  },
   { title: "Code", of: (side) => <Size side={side} /> },
   {
     title: "Cost",

@@ -74,7 +74,7 @@ const two: Comparison = {
 test("two runs side by side; an absent value is a dash", () => {
   expect(comparisonText(two, PAGE)).toMatchInlineSnapshot(`
     "              fix-login@7              other-way@7
-    status        done                     waiting for you
+    status now    done                     waiting for you
     why           -                        Which of the two?\\x1b[31m
     stage         done #2                  done #2
     code          4 files, +30 -3          4 files, +30 -3
@@ -156,7 +156,7 @@ test("more runs are rows, and a block each; nothing is wider than the page", () 
   const text = comparisonText(three, PAGE);
   expect(text.split("\n").filter((line) => displayWidth(line) > 80)).toEqual([]);
   expect(text).toMatchInlineSnapshot(`
-    "RUN                     STATUS           CODE             CHECKS  SCORE     COST
+    "RUN                     STATUS NOW       CODE             CHECKS  SCORE     COST
     fix-login@7             done             4 files, +30 -3  pass *     90    $1.25
     other-way@7             waiting for you  4 files, +30 -3  fail           $0.04 *
     a-run-with-a-…and-on@7  done             4 files, +30 -3  pass       90    $1.25

@@ -21,7 +21,7 @@ export const spec = {
   name: "compare",
   summary: "compare runs side by side, and choose one",
   details: [
-    "Shows status, code, checks, scores, metrics, effects, cost and time of two to eight runs, of any workflow and with any status. It only reads and takes no lease. RUN is the run as it is now, with the files of its newest checkpoint; RUN@7 is the run as it was at that checkpoint.",
+    "Shows status, code, checks, scores, metrics, effects, cost and time of two to eight runs, of any workflow and with any status. It only reads and takes no lease. RUN is the run as it is now, with the files of its newest checkpoint; RUN@7 is the run as it was at that checkpoint. The status is always that of the run now.",
     "Changed lines are counted against the base: the checkpoint that all runs were forked from, else the commit that all started from, else the start of each run. They are also counted between each two runs. * marks the best value of a row; there is no total score.",
     "--choose tags the checkpoint of the chosen run as `chosen`, so that retention keeps it, and prints what to do next. The same write removes that tag from the other runs. Nothing else changes, and a second call changes nothing.",
   ],
@@ -226,7 +226,7 @@ export function labelsOf(sides: readonly (readonly string[])[]): readonly string
 function overviewText(compared: Comparison, page: Page): string {
   const columns = [
     RUN_COLUMN,
-    { title: "STATUS" },
+    { title: "STATUS NOW" },
     { title: "STAGE", shrinkTo: 8, optional: true, expendable: 3 },
     { title: "CODE" },
     { title: "CHECKS", optional: true },
@@ -262,7 +262,7 @@ function tokensCell(spent: Amounts): string {
   return tokensSpentText(spent)?.replaceAll(/ tokens\b|tokens /g, "") ?? "";
 }
 
-const IN_OVERVIEW: ReadonlySet<string> = new Set(["status", "stage", "code", "score", "tokens", "cost", "at work"]);
+const IN_OVERVIEW: ReadonlySet<string> = new Set(["status now", "stage", "code", "score", "tokens", "cost", "at work"]);
 
 function blocksText(compared: Comparison, page: Page): string {
   return compared.runs
@@ -403,14 +403,14 @@ function ownLabel(kind: "check" | "score" | "metric", name: string): string {
 }
 
 const OURS: ReadonlySet<string> = new Set(
-  "status why stage code score calls attempts tokens cost effects"
+  "why stage code score calls attempts tokens cost effects"
     .split(" ")
-    .concat("failed steps", "at work", "wall clock"),
+    .concat("status now", "failed steps", "at work", "wall clock"),
 );
 
 function statusRows({ status }: ComparedSide, page: Page): readonly Row[] {
   const reason = status.kind === "done" ? null : reasonLine(status, page);
-  return [{ label: "status", ...statusCell(status) }, ...(reason === null ? [] : [{ label: "why", text: reason }])];
+  return [{ label: "status now", ...statusCell(status) }, ...(reason === null ? [] : [{ label: "why", text: reason }])];
 }
 
 function codeText(code: CodeChange | null): string {
