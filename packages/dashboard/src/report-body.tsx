@@ -127,6 +127,7 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
               <Patch path={path} patch={patch} truncated={truncated} still />
             </section>
           ))}
+          <LeftOut count={files.length - patches.length} />
         </section>
       )}
       <footer class="meta">
@@ -134,6 +135,12 @@ export function ReportBody({ report }: { readonly report: Report }): JSX.Element
       </footer>
     </article>
   );
+}
+
+/** A reader who cannot ask the server must know that there is more. */
+function LeftOut({ count }: { readonly count: number }): JSX.Element | null {
+  if (count === 0) return null;
+  return <p>{`The changes of ${plural(count, "more file")} are left out, because this report would be too long.`}</p>;
 }
 
 /** How long a span worked, and what it cost. */
