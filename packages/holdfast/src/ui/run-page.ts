@@ -39,7 +39,7 @@ import {
 } from "./repositories.ts";
 import { answerMeaning } from "./answer-meanings.ts";
 import { type OpenFinding, isStop } from "./plan-text.ts";
-import { link } from "./run-rows.ts";
+import { hasRun, link } from "./run-rows.ts";
 import type { StoryReader, Undoable } from "./run-story.ts";
 import { readTeam } from "./team.ts";
 
@@ -110,7 +110,7 @@ function reasonCard(
   if (status.kind === "done" && row.restored === null) return null;
   const shown = failure !== null && isCause(status) ? failure : null;
   return {
-    title: "Why it stopped",
+    title: hasRun(row.run, status) ? "Why it stopped" : "Why it waits",
     cause:
       row.reason ??
       (status.kind === "paused" ? "It was stopped. Nothing continues it until you resume it." : row.statusWord),

@@ -227,6 +227,14 @@ export function groupOf(
 
 export const GROUPS = ["you", "running", "waiting", "finished"] as const satisfies readonly Group[];
 
+/** Whether a paused run has stopped, and not only been created. */
+export function hasRun(
+  { forkedFrom, checkpoints }: Pick<RunSummary, "forkedFrom" | "checkpoints">,
+  status: RunStatus,
+): boolean {
+  return status.kind !== "paused" || (status.started && (forkedFrom === null || checkpoints > 1));
+}
+
 /** Why it needs the user or why it stopped, in one sentence; null: the status says everything. */
 function reasonOf(run: RunSummary, status: RunStatus, restored: number | null): string | null {
   if (isHalfRestored({ ...run, status }))
@@ -246,7 +254,7 @@ function reasonOf(run: RunSummary, status: RunStatus, restored: number | null): 
       return status.question?.question ?? status.reason;
     case "paused":
       if (!status.started) return "No stage has started.";
-      if (run.forkedFrom !== null && run.checkpoints === 1) return "It is a fork that has not run yet.";
+      if (!hasRun(run, status)) return "It is a fork that has not run yet.";
       return status.reason === ""
         ? null
         : (status.reason?.replace(" (page): paused on the page", " on the page") ?? null);
