@@ -3,6 +3,7 @@
  * the same consent and the same journal entries as in a terminal. A plan is made again before it is applied.
  */
 import { type JsonRecord, asRecord, asText, isRecord, sha256 } from "@holdfast/core/json";
+import { createMasking } from "@holdfast/core/mask";
 import type { Action, ApplyRequest, ApplyResult, Plan, Problem, RunRow } from "@holdfast/dashboard/api";
 import { type ErrorCode, HoldfastError, usageError } from "@holdfast/platform/error";
 import { randomId } from "@holdfast/platform/identity";
@@ -177,7 +178,9 @@ export class Plans {
   }
 }
 
-/** The files of the worktree that differ from the newest checkpoint. */
+const masking = createMasking();
+
+/** The files of the worktree that differ from the newest checkpoint, with names masked as in the plan of the command. */
 async function unsavedFiles(opened: OpenRepository, run: string): Promise<readonly string[]> {
   const handle = await opened.holdfast.run(run);
   const root = (await handle.workspace())?.root;
@@ -186,7 +189,7 @@ async function unsavedFiles(opened: OpenRepository, run: string): Promise<readon
   const look = await opened.look();
   const { tree } = await look.currentFiles(root);
   if (tree === saved) return [];
-  return (await look.diff({ from: saved, to: tree, format: "names" })).files.map(({ path }) => path);
+  return (await look.diff({ from: saved, to: tree, format: "names" })).files.map(({ path }) => masking.mask(path));
 }
 
 /** The flag that raises the limit which ended the run; null: none did, or the action needs none. */

@@ -86,6 +86,19 @@ test("a restore shows its plan, happens once, names who did it, and its undo wal
   expect(document).not.toContain("<script");
 });
 
+test("a file whose name is masked is named where a restore would change what no checkpoint has", async () => {
+  // Made up, and of the form that a forge gives.
+  const path = `src/ghp_${"a1B2".repeat(9)}.txt`;
+  await journey.write(path, "one\n");
+  await saveTwo();
+  await journey.write(path, "two\n");
+  await using page = await startPage(journey.holdfast, { cwd: journey.repository(), args: ["--here"] });
+  const { lines } = await page.plan({ kind: "restore", run: key(), sequence: 1, paths: null });
+  expect(lines.find(({ title }) => title === "Not saved yet")?.texts).toEqual([
+    "src/***.txt has changes that no checkpoint has; they are saved first.",
+  ]);
+});
+
 test("tags, forks, checkpoints and removals are the commands that the plan prints", async () => {
   await saveTwo();
   await using page = await startPage(journey.holdfast, { cwd: journey.repository() });
