@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Plugin } from "vite";
 import { type TestProjectConfiguration, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
@@ -51,7 +51,7 @@ const programs: Plugin = {
     return code.replace(
       /join\(import\.meta\.dirname, `([\w-]+)\$\{extname\(import\.meta\.filename\)\}`\)/,
       (own, name: string) => {
-        const built = join(dist, "cli", `${name}.cjs`);
+        const built = resolve(dist, "cli", `${name}.cjs`);
         return existsSync(built) ? JSON.stringify(built) : own;
       },
     );
