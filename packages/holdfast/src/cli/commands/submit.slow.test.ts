@@ -1,8 +1,8 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { workSuite } from "@holdfast/test-support/cli-repositories";
+import { GOOD, workSuite } from "@holdfast/test-support/cli-repositories";
 import { postgresMissing, sharedPostgres } from "@holdfast/test-support/postgres-server";
 
 const work = workSuite();
@@ -31,3 +31,30 @@ describe.skipIf(postgresMissing() !== null)("a run that was submitted without a 
     expect(await needsOf()).toContain("gpu");
   });
 });
+
+describe.skipIf(postgresMissing() !== null)(
+  "a run that another machine executed without a remote for its files",
+  () => {
+    test("is submitted there, and then from anywhere", async () => {
+      const place = await work.begin();
+      const env = { HOLDFAST_STORE: (await sharedPostgres()).url() };
+      await writeFile(join(place.clone, "holdfast.config.yaml"), "approve: [push]\n");
+      const other = join(place.clone, "../elsewhere/shop");
+      await mkdir(join(other, ".."));
+      await place.git("clone", "-q", place.remote, other);
+      const there = (...args: readonly string[]) => place.holdfast.run(args, { cwd: place.clone, env });
+      const here = (...args: readonly string[]) => place.holdfast.run(args, { cwd: other, env });
+      expect((await there("run", "1", "--no-review", "--agent", await place.agent([GOOD]))).status).toBe(4);
+      for (const args of [["issue-1"], ["1", "--dry-run"]])
+        expect(await here("submit", ...args)).toMatchObject({
+          status: 6,
+          stderr: expect.stringMatching(/files of issue-1 are not on this machine[^]*holdfast submit issue-1/),
+        });
+      expect(JSON.parse((await here("--json", "queue")).stdout).entries).toEqual([]);
+      expect((await there("submit", "issue-1")).status).toBe(0);
+      const again = await here("--json", "submit", "issue-1");
+      expect(again.status, again.stderr).toBe(0);
+      expect(JSON.parse(again.stdout).submission.host).toBe(hostname());
+    });
+  },
+);

@@ -105,7 +105,7 @@ export async function run(shell: Shell, input: SubmitInput): Promise<Exit> {
         request,
         workflow: plan.shape.name,
         config,
-        hasFiles: plan.place !== null,
+        host: plan.place === null ? null : hostname(),
       });
       return await withDispatch(shell, holdfast, async (dispatch) => {
         shell.signal.throwIfAborted();
@@ -191,13 +191,24 @@ async function enterAgain(
     });
   }
   const before = await readSubmission(holdfast.store, run);
+  const { config, files } = latest.planes;
+  const known = before?.host ?? null;
+  const host = files === null ? null : (known ?? hostname());
   const submission = await submissionFor(shell, holdfast, {
     request,
     workflow: summary.workflow,
-    config: latest.planes.config,
-    hasFiles: latest.planes.files !== null,
+    config,
+    host,
     before,
   });
+  // No other machine is known to have the files, and a worker here would fail without them.
+  if (submission.host !== null && known === null && files !== null && (await holdfast.workspaces?.has(files)) !== true)
+    throw new HoldfastError({
+      code: "TREE_MISSING",
+      message: `The files of ${run} are not on this machine, and \`files.remote\` is not set`,
+      hint: `Run \`holdfast submit ${run}\` on the machine that executed it. Or set files.remote on both, and run \`holdfast store push ${run}\` there first: docs/files.md.`,
+      data: { run },
+    });
   if (input.on("dry-run")) {
     const found = await holdfast.runWithStatus(run);
     shell.print({
@@ -219,14 +230,15 @@ async function submissionFor(
   holdfast: Holdfast,
   params: {
     readonly request: QueueRequest;
-    readonly hasFiles: boolean;
+    /** The machine that has the files; null: there are none. */
+    readonly host: string | null;
     readonly before?: Submission | null;
   } & Pick<Parameters<typeof neededLabels>[0], "workflow" | "config">,
 ): Promise<Submission> {
   const { request, workflow, config, before = null } = params;
   const { settings } = await shell.config();
-  const here = params.hasFiles && settings.files.remote === null && isStoreUrl(holdfast.store.location);
-  if (here)
+  const host = settings.files.remote === null && isStoreUrl(holdfast.store.location) ? params.host : null;
+  if (host !== null)
     shell.notify(
       "The files of the run stay on one machine, so only a worker there can execute it. With `files.remote` in the config every worker can: docs/files.md.",
     );
@@ -239,7 +251,7 @@ async function submissionFor(
       before !== null && request.needs.length === 0
         ? before.needs
         : await neededLabels({ workflow, config, more: request.needs }),
-    host: here ? (before?.host ?? hostname()) : null,
+    host,
     at: request.at,
   };
 }
@@ -257,7 +269,11 @@ async function withDispatch(
 ): Promise<Exit> {
   const { settings }: EffectiveConfig = await shell.config();
   const place = dispatchPlace(settings, holdfast.store.location);
-  const dispatch = await openDispatch(place, { limits: settings.fleet.limits, env: shell.env });
+  const dispatch = await openDispatch(place, {
+    limits: settings.fleet.limits,
+    env: shell.env,
+    onWait: reportDatabase(shell),
+  });
   try {
     return await work({ dispatch, place });
   } finally {
