@@ -16,9 +16,12 @@ type Sdk = (typeof import("@dbos-inc/dbos-sdk"))["DBOS"];
 
 const PATIENCE_MS = 120_000;
 
+type DbosParams = DispatchParams & Pick<Parameters<typeof connectOtherSchema>[0], "url" | "onWait">;
+
 /** `url` is that of the store. Only `join` needs DBOS. The tables can be dropped while no process uses them: submit the unfinished runs again. */
-export async function openDbosDispatch(params: DispatchParams & { readonly url: string }): Promise<Dispatch> {
-  const schema = await connectOtherSchema({ url: params.url, suffix: "dispatch", patienceMs: PATIENCE_MS });
+export async function openDbosDispatch(params: DbosParams): Promise<Dispatch> {
+  const { url, onWait } = params;
+  const schema = await connectOtherSchema({ url, onWait, suffix: "dispatch", patienceMs: PATIENCE_MS });
   const { driver } = schema;
   try {
     await requireRights(schema, ["SELECT", "INSERT", "UPDATE", "DELETE"]);
@@ -31,8 +34,9 @@ export async function openDbosDispatch(params: DispatchParams & { readonly url: 
 }
 
 /** For lists: makes nothing, and a role that may only read is enough. null: nothing was ever submitted there. */
-export async function findDbosDispatch(params: DispatchParams & { readonly url: string }): Promise<Dispatch | null> {
-  const schema = await connectOtherSchema({ url: params.url, suffix: "dispatch", patienceMs: PATIENCE_MS });
+export async function findDbosDispatch(params: DbosParams): Promise<Dispatch | null> {
+  const { url, onWait } = params;
+  const schema = await connectOtherSchema({ url, onWait, suffix: "dispatch", patienceMs: PATIENCE_MS });
   const { driver } = schema;
   try {
     const isThere = await requireRights(schema, ["SELECT"]);

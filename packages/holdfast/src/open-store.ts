@@ -15,6 +15,20 @@ import { isSuspended } from "@holdfast/platform/identity";
 import { isStoreUrl, resolvePlace, stateDirectory } from "@holdfast/postgres/store-url";
 import { isFinishing } from "@holdfast/workflows/built-in";
 
+/** A database that does not answer, and until when calls wait for it, by the clock of this machine. */
+export interface DatabaseWait {
+  /** Without a password. */
+  readonly location: string;
+  readonly until: number;
+}
+
+interface StoreAccess {
+  readonly create?: boolean;
+  readonly readOnly?: boolean;
+  /** Called when calls wait for a database that has not answered for five seconds: once until it answers. */
+  readonly onWait?: ((wait: DatabaseWait) => void) | undefined;
+}
+
 interface StorePlace {
   /** A directory, relative to `cwd`, or a postgres:// URL. */
   readonly store?: string;
@@ -77,10 +91,7 @@ export function pretendedDirectory(place: string): string {
 }
 
 /** Opens a directory or a URL. The PostgreSQL driver is loaded only for a URL. */
-export async function openStoreAt(
-  place: string,
-  access: { readonly create?: boolean; readonly readOnly?: boolean } = {},
-): Promise<OpenedStore> {
+export async function openStoreAt(place: string, { onWait, ...access }: StoreAccess = {}): Promise<OpenedStore> {
   if (!isStoreUrl(place))
     return {
       store: await openSqliteStore({ directory: place, ...access, clock: systemClock }),
@@ -90,7 +101,7 @@ export async function openStoreAt(
   // The password is masked in every text, whatever its source.
   learnSecrets(secretValues({ HOLDFAST_STORE: place }));
   const { openPostgresStore } = await import("@holdfast/postgres/open");
-  const store = await openPostgresStore({ url: place, ...access });
+  const store = await openPostgresStore({ url: place, ...access, ...(onWait === undefined ? {} : { onWait }) });
   return { store, directory: stateDirectory(store.id), shared: true };
 }
 
@@ -106,10 +117,10 @@ export interface RunList {
  * Opens the store for reading, without the repository's worktrees, agents and workflows. null: there is no store; `openHoldfast` reports
  * why.
  */
-export async function openRunList(place: StorePlace): Promise<RunList | null> {
+export async function openRunList(place: StorePlace & Pick<StoreAccess, "onWait">): Promise<RunList | null> {
   const reading = await orNull(
     "STORE_ABSENT",
-    openStoreAt(await findStorePlace(place), { create: false, readOnly: true }),
+    openStoreAt(await findStorePlace(place), { create: false, readOnly: true, onWait: place.onWait }),
   );
   if (reading === null) return null;
   const { store: opened } = reading;
@@ -134,7 +145,7 @@ export async function openRunList(place: StorePlace): Promise<RunList | null> {
  */
 export async function openOwnStore(
   place: string,
-  access: { readonly create: boolean; readonly readOnly: boolean },
+  access: StoreAccess,
   repository: Pick<Workspaces, "refs" | "list"> | null,
 ): Promise<OpenedStore> {
   if (repository !== null && !existsSync(place)) {

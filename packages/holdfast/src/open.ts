@@ -31,7 +31,7 @@ import { maskAdapters } from "./adapters.ts";
 import type { ForgeChoice } from "./find-forge.ts";
 import { Holdfast } from "./holdfast.ts";
 import { ImportExport } from "./interop/import-export.ts";
-import { openOwnStore, pretendedDirectory, repositoryOrNull, storePlace } from "./open-store.ts";
+import { type DatabaseWait, openOwnStore, pretendedDirectory, repositoryOrNull, storePlace } from "./open-store.ts";
 import { RunFiles } from "./run-files.ts";
 import { RunService } from "./run-service.ts";
 
@@ -51,7 +51,7 @@ export async function openHoldfast(params: OpenParams = {}): Promise<Holdfast> {
       ? { store: openMemoryStore({ clock: systemClock }), directory: pretendedDirectory(place), shared: false }
       : await openOwnStore(
           place,
-          { create: params.create ?? true, readOnly: params.readOnly ?? false },
+          { create: params.create ?? true, readOnly: params.readOnly ?? false, onWait: params.onWait },
           owns ? workspaces : null,
         );
     const isWritten = params.readOnly !== true && params.pretend !== true;
@@ -201,6 +201,8 @@ export interface OpenParams {
   readonly filesRemote?: string;
   /** How long a write waits for a run that another live process holds. Default 0: LEASE_HELD at once. */
   readonly leaseWaitMs?: number;
+  /** Called when calls wait for the store's database and it has not answered for five seconds: once until it answers. */
+  readonly onWait?: (wait: DatabaseWait) => void;
   /** Directory under which forks and runs get their worktrees. */
   readonly worktrees?: string;
   /** The forge of issues and pull requests; default: detected from the remote. */
@@ -258,6 +260,7 @@ const OPEN_OPTIONS = {
   copy: "texts",
   filesRemote: "text",
   leaseWaitMs: "amount",
+  onWait: "function",
   worktrees: "path",
   forge: "object",
   agentIdleMs: "amountOrNull",

@@ -46,6 +46,17 @@ export interface ServerFacts {
   readonly readOnly: boolean;
 }
 
+/** A server that does not answer. Reported once until it answers again. */
+export interface ServerWait {
+  /** Without a password. */
+  readonly location: string;
+  /** When the first call that waits gives up, by the clock of this machine. */
+  readonly until: number;
+}
+
+/** Silence for longer than this is reported. */
+const SILENT_MS = 5000;
+
 export async function connectDriver(params: {
   readonly target: Target;
   readonly highWater: () => HighWaterMark | null;
@@ -53,6 +64,7 @@ export async function connectDriver(params: {
   readonly ownClock: boolean;
   /** How long work waits for a server that is gone or restarts, once it has answered. */
   readonly patienceMs: number;
+  readonly onWait?: ((wait: ServerWait) => void) | undefined;
 }): Promise<PostgresDriver & { readonly facts: ServerFacts }> {
   const { target, patienceMs } = params;
   const { location, schema } = target;
@@ -81,9 +93,23 @@ export async function connectDriver(params: {
       connected(NOTICE_MS, (session) => session.checked((tx) => tx.all("SELECT pg_notify(?, ?)", [channel, ownLock]))),
   });
 
+  /** When each call that is under way gives up, the first one first. */
+  const waiting = new Set<{ readonly until: number }>();
+  let silence: NodeJS.Timeout | undefined;
+  /** The server has answered, or a call begins or ends. */
+  function restartSilence(): void {
+    clearTimeout(silence);
+    silence = undefined;
+    if (params.onWait === undefined || waiting.size === 0) return;
+    silence = setTimeout(() => {
+      const [first] = waiting;
+      if (first !== undefined) params.onWait?.({ location, until: first.until });
+    }, SILENT_MS).unref();
+  }
+
   async function connected<T>(answerMs: number, work: (session: Session) => Promise<T>): Promise<T> {
     const client = await pool.connect();
-    const session = sessionOn(client, answerMs);
+    const session = sessionOn(client, answerMs, restartSilence);
     try {
       return await work(session);
     } catch (error) {
@@ -100,15 +126,23 @@ export async function connectDriver(params: {
   /** Repeats what has changed nothing, after conflicts and while the server is gone. */
   async function patiently<T>(work: () => Promise<T>): Promise<T> {
     const until = process.uptime() * 1000 + patienceMs;
-    for (let conflicts = 0, losses = 0; ;) {
-      try {
-        return await work();
-      } catch (error) {
-        if (isConflict(error) && conflicts < MOST_CONFLICTS) conflicts += 1;
-        else if (isLost(error) && process.uptime() * 1000 < until) losses += 1;
-        else throw error;
+    const call = { until: Date.now() + patienceMs };
+    waiting.add(call);
+    if (waiting.size === 1) restartSilence();
+    try {
+      for (let conflicts = 0, losses = 0; ;) {
+        try {
+          return await work();
+        } catch (error) {
+          if (isConflict(error) && conflicts < MOST_CONFLICTS) conflicts += 1;
+          else if (isLost(error) && process.uptime() * 1000 < until) losses += 1;
+          else throw error;
+        }
+        await delay(Math.random() * Math.min(1000, 10 * 2 ** Math.min(conflicts + losses, 7)));
       }
-      await delay(Math.random() * Math.min(1000, 10 * 2 ** Math.min(conflicts + losses, 7)));
+    } finally {
+      waiting.delete(call);
+      if (waiting.size === 0) restartSilence();
     }
   }
 
@@ -302,8 +336,8 @@ interface Session {
   hasFailed(): boolean;
 }
 
-/** What is asked in one turn is one batch. */
-function sessionOn(client: pg.PoolClient, answerMs: number): Session {
+/** What is asked in one turn is one batch. `onAnswer` is called when the server has executed one. */
+function sessionOn(client: pg.PoolClient, answerMs: number, onAnswer: () => void): Session {
   let failure: { readonly error: unknown } | undefined;
   let waiting: Statement[] = [];
   /** Called when the statements that wait have failed. */
@@ -319,7 +353,7 @@ function sessionOn(client: pg.PoolClient, answerMs: number): Session {
     const [statements, rejects] = [waiting, refused];
     [waiting, refused] = [[], []];
     const done = (error: Error | null): void => {
-      if (error === null) return;
+      if (error === null) return onAnswer();
       failure ??= { error };
       for (const reject of rejects) reject(error);
     };

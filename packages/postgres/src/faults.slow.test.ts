@@ -5,6 +5,7 @@ import { collect, leasedRun, save } from "@holdfast/testing/store-contract/harne
 import { type Cut, startProxy } from "@holdfast/test-support/postgres-proxy";
 import { postgresMissing, sharedPostgres, startPostgres } from "@holdfast/test-support/postgres-server";
 import { openTestStore } from "@holdfast/test-support/test-stores";
+import type { OpenPostgresParams } from "./open.ts";
 
 const missing = postgresMissing();
 beforeEach(({ skip }) => skip(missing !== null, missing ?? ""));
@@ -161,6 +162,38 @@ describe("a connection that is lost", () => {
     await expect(store.latest("sample")).rejects.toMatchObject({ code: "IO_FAILED", retry: "later" });
     expect((await store.latest("sample"))?.sequence).toBe(1);
   });
+
+  test.each(["that falls silent", "that is gone"])(
+    "to a server %s: it is reported once that calls wait",
+    async (how) => {
+      const url = (await sharedPostgres()).url();
+      const proxy = await startProxy(url, onTestFinished);
+      const waits: Parameters<NonNullable<OpenPostgresParams["onWait"]>>[0][] = [];
+      let reported = (): void => {};
+      const first = new Promise<void>((resolve) => (reported = resolve));
+      const store = await openTestStore(proxy.url(url), {
+        patienceMs: 20_000,
+        onWait(wait) {
+          waits.push(wait);
+          reported();
+        },
+      });
+      onTestFinished(() => store.close());
+      await save(store, await leasedRun(store), { values: { n: 1 } });
+      expect(waits).toEqual([]);
+      const [begun, silent] = [Date.now(), how === "that falls silent"];
+      proxy.cut({ statement: 1, when: "before", stay: true, all: true, silent });
+      const calls = Promise.allSettled([store.latest("sample"), store.getMeta("key")]);
+      await first;
+      expect(waits).toMatchObject([{ location: store.location }]);
+      expect(waits[0]?.until).toBeGreaterThanOrEqual(begun + 20_000);
+      // The server is back. A call that had reached it still waits for its answer.
+      proxy.cut({ statement: Infinity, when: "before", stay: false });
+      await calls;
+      expect(waits).toHaveLength(1);
+      expect((await store.latest("sample"))?.sequence).toBe(1);
+    },
+  );
 
   test("by an answer to COMMIT that is none: saves of several runs in one transaction are made once", async () => {
     const url = (await sharedPostgres()).url();

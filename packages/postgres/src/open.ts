@@ -24,7 +24,7 @@ import {
   upgradeTables,
 } from "@holdfast/core/store-sql/schema";
 import { createSqlStore } from "@holdfast/core/store-sql/store";
-import { type PostgresDriver, type ServerFacts, connectDriver, schemaLock } from "./driver.ts";
+import { type PostgresDriver, type ServerFacts, type ServerWait, connectDriver, schemaLock } from "./driver.ts";
 import { postgresError, sqlState } from "./errors.ts";
 import { stateDirectory } from "./store-url.ts";
 import { type Target, parseTarget } from "./target.ts";
@@ -40,6 +40,8 @@ export interface OpenPostgresParams {
   readonly create?: boolean;
   readonly readOnly?: boolean;
   readonly clock?: Clock;
+  /** Called when the server has not answered for five seconds while calls wait: once until it answers. */
+  readonly onWait?: (wait: ServerWait) => void;
   /** As whom this handle takes leases; another process's only in tests. It then holds no lock file. */
   readonly identity?: ProcessIdentity;
   /** How long calls wait for a server that is gone or restarts. Opening does not wait. */
@@ -151,6 +153,7 @@ async function connect(
         highWater,
         ownClock: params.clock !== undefined,
         patienceMs: params.patienceMs ?? PATIENCE_MS,
+        onWait: params.onWait,
       });
     } catch (error) {
       if (sqlState(error) !== "57P03" || process.uptime() * 1000 > until) throw error;

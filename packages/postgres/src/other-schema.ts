@@ -4,7 +4,7 @@ import type { Driver } from "@holdfast/core/store-sql/driver";
 import type { Dialect } from "@holdfast/core/store-sql/schema";
 import { HoldfastError } from "@holdfast/platform/error";
 import pg from "pg";
-import { RELEASE_LOCKS, connectDriver, trySchemaLock } from "./driver.ts";
+import { RELEASE_LOCKS, type ServerWait, connectDriver, trySchemaLock } from "./driver.ts";
 import { postgresError } from "./errors.ts";
 import { POSTGRES } from "./open.ts";
 import { type Target, parseTarget } from "./target.ts";
@@ -32,15 +32,16 @@ export async function connectOtherSchema(params: {
   readonly url: string;
   readonly suffix: string;
   readonly patienceMs: number;
+  readonly onWait?: ((wait: ServerWait) => void) | undefined;
 }): Promise<OtherSchema> {
   const given = parseTarget(params.url);
   const nameOf = (suffix: string): string => `${given.schema.slice(0, MAX_NAME - suffix.length - 1)}_${suffix}`;
   const schema = nameOf(params.suffix);
   const target: Target = { ...given, schema };
   try {
-    const { patienceMs } = params;
+    const { patienceMs, onWait } = params;
     return {
-      driver: await connectDriver({ target, highWater: () => null, ownClock: false, patienceMs }),
+      driver: await connectDriver({ target, highWater: () => null, ownClock: false, patienceMs, onWait }),
       dialect: POSTGRES,
       create: `CREATE SCHEMA IF NOT EXISTS "${schema}"`,
       nameOf,

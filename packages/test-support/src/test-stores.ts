@@ -7,7 +7,7 @@ import type { Store } from "@holdfast/core/store";
 import { openSqliteStore } from "@holdfast/core/store-sql/open";
 import type { Clock } from "@holdfast/platform/clock";
 import type { ProcessIdentity } from "@holdfast/platform/identity";
-import { openPostgresStore } from "@holdfast/postgres/open";
+import { type OpenPostgresParams, openPostgresStore } from "@holdfast/postgres/open";
 import { SHARED, postgresMissing, sharedPostgres } from "./postgres-server.ts";
 import { scratchDirectory } from "./scratch-directory.ts";
 
@@ -33,9 +33,10 @@ export function openTestStore(
     readonly identity?: ProcessIdentity;
     readonly busyMs?: number;
     readonly patienceMs?: number;
+    readonly onWait?: OpenPostgresParams["onWait"];
   } = {},
 ): Promise<Store> {
-  const { busyMs, patienceMs, ...common } = params;
+  const { busyMs, patienceMs, onWait, ...common } = params;
   if (!location.startsWith("postgres:"))
     return openSqliteStore({ directory: location, ...common, ...(busyMs === undefined ? {} : { busyMs }) });
   // Beside the shared server: processes that share a store share the directory.
@@ -45,5 +46,6 @@ export function openTestStore(
     stateHome,
     ...common,
     ...(patienceMs === undefined ? {} : { patienceMs }),
+    ...(onWait === undefined ? {} : { onWait }),
   });
 }

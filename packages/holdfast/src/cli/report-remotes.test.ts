@@ -6,7 +6,9 @@ import { scratchDirectory } from "@holdfast/test-support/scratch-directory";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { openHoldfast } from "../open.ts";
 import { findFiles } from "./commands/take.ts";
-import { reportFetches, reportWaits } from "./report-remotes.ts";
+import { reportDatabase, reportFetches, reportWaits } from "./report-remotes.ts";
+
+const PAGE = { width: 80, color: false, terminal: true, now: 0, offset: () => 0, program: "holdfast" };
 
 function useFakeTimers(): void {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
@@ -54,4 +56,13 @@ test("a slow remote of the branches is reported once, and is not waited for long
     { kind: "failed", refusal: { cause: "network" } },
   ]);
   expect(notices).toEqual(["Waiting for the git remote …"]);
+});
+
+test("a database that does not answer is named, with the time until which the command waits", () => {
+  const notices: string[] = [];
+  const report = reportDatabase({ notify: (text) => void notices.push(text), talk: { ...PAGE, offset: () => 60 } });
+  report({ location: "postgres://holdfast@db:5432/team?schema=holdfast", until: Date.parse("2026-03-01T09:02:03Z") });
+  expect(notices).toEqual([
+    "No answer from postgres://holdfast@db:5432/team?schema=holdfast. Waiting until 2026-03-01 10:02:03 +01:00 …",
+  ]);
 });

@@ -1,8 +1,18 @@
-/** Reports that a command waits for a git remote: one that accepts connections and does not answer would look like a hang. */
+/** Reports that a command waits for a git remote or a database: one that does not answer would look like a hang. */
 import type { Asking, Branches } from "@holdfast/core/branch";
+import type { DatabaseWait } from "../open-store.ts";
 import type { RunFiles } from "../run-files.ts";
 import type { Shell } from "./command.ts";
+import { exactTime } from "./output/quantities.ts";
 import { escapeText } from "./output/text.ts";
+
+/** Reports that the database of a store or a queue does not answer. */
+export function reportDatabase({ notify, talk }: Pick<Shell, "notify" | "talk">): (wait: DatabaseWait) => void {
+  return ({ location, until }) => {
+    const time = exactTime(new Date(until).toISOString(), talk.offset);
+    notify(`No answer from ${escapeText(location)}. Waiting until ${time} …`);
+  };
+}
 
 /** Reports each fetch of files from the remote of `files.remote`. */
 export function reportFetches(files: RunFiles | null, notify: Shell["notify"]): void {

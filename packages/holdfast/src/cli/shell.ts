@@ -8,6 +8,7 @@ import { mainWorktreeRoot } from "@holdfast/core/workspace";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { type EffectiveConfig, type Origin, openParamsOf } from "../config/effective-config.ts";
 import type { Holdfast } from "../holdfast.ts";
+import type { OpenParams } from "../open.ts";
 import type { RunList } from "../open-store.ts";
 import { registerRepository } from "../repository-registry.ts";
 import { NO_LINK, type PageLink, pageLink, runPath } from "../ui/ui-state.ts";
@@ -16,7 +17,7 @@ import { type Consent, type ConsentScope, type ReadSettings, USES_OF, createCons
 import { EXIT_OF } from "./exit.ts";
 import { type PendingResult, createPendingWork } from "./interrupts.ts";
 import { STYLE_MARK, pageOf, pageWidth } from "./output/page.ts";
-import { reportFetches, reportWaits } from "./report-remotes.ts";
+import { reportDatabase, reportFetches, reportWaits } from "./report-remotes.ts";
 import { NO_PROGRESS, type Streams, createProgress } from "./output/terminal.ts";
 import { wrapProse } from "./output/text.ts";
 import { isStoreUrl, withoutPassword } from "@holdfast/postgres/store-url";
@@ -85,6 +86,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
     page: talk,
     confirm,
   });
+  const onWait = reportDatabase({ notify, talk });
   const read = async (): Promise<ReadSettings> => {
     if (params.consent !== "reads") await consent.require({ uses: USES_OF[params.consent] });
     return await consent.settings();
@@ -120,6 +122,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
           settings,
           refuseCall: consent.refuseCall,
           notify,
+          onWait,
         });
         location = opened.store.location;
         // The first run of a repository takes long, and is listed while it runs.
@@ -150,7 +153,7 @@ export async function openShell(params: ShellParams): Promise<OpenShell> {
       if (holdfast !== undefined || settings.workspace.copy.length > 0) return await shell.openIfThere();
       await consent.warnOfStore();
       const { openRunList } = await import("../open-store.ts");
-      runList = openRunList({ cwd, ...(settings.store === null ? {} : { store: settings.store }) });
+      runList = openRunList({ cwd, onWait, ...(settings.store === null ? {} : { store: settings.store }) });
       const list = await runList;
       if (list === null) return await shell.openIfThere();
       location = list.store.location;
@@ -259,16 +262,17 @@ async function openStore(params: {
   readonly settings: ReadSettings;
   readonly refuseCall: Consent["refuseCall"];
   readonly notify: Shell["notify"];
+  readonly onWait: NonNullable<OpenParams["onWait"]>;
 }): Promise<Holdfast> {
   const { config, broken } = params.settings;
   const { openHoldfast } = await import("../open.ts");
-  const { refuseCall, notify } = params;
+  const { refuseCall, notify, onWait } = params;
   const decorate = (adapters: Adapters): Adapters => ({
     ...adapters,
     refuseCall,
     branches: reportWaits(adapters.branches, notify),
   });
-  const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, ...openParamsOf(config), adapters: decorate };
+  const open = { cwd: params.cwd, leaseWaitMs: WAIT_MS, onWait, ...openParamsOf(config), adapters: decorate };
   // If there is no store, a config file that does not parse may be the one that names it, so its error comes first.
   try {
     const opened = await openHoldfast({ ...open, create: params.create, readOnly: params.readOnly });

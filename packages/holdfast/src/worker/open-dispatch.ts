@@ -12,6 +12,7 @@ import { usageError } from "@holdfast/platform/error";
 import { isStoreUrl } from "@holdfast/postgres/store-url";
 import { BUILT_IN_NAMES, loadPlugin, rolesOf } from "@holdfast/workflows/built-in";
 import { observeAgents } from "../check-agents.ts";
+import type { DatabaseWait } from "../open-store.ts";
 import type { Settings } from "../config/effective-config.ts";
 import { type FleetSettings, agentLabel } from "../config/fleet-settings.ts";
 import type { Holdfast } from "../holdfast.ts";
@@ -40,9 +41,10 @@ export async function openDispatch(
     readonly limits: FleetSettings["limits"];
     readonly env: Env;
     readonly onProblem?: (error: unknown) => void;
+    readonly onWait?: (wait: DatabaseWait) => void;
   },
 ): Promise<Dispatch> {
-  const { limits, env, onProblem } = params;
+  const { limits, env, onProblem, onWait } = params;
   const { reconcileMs: _, ...timings } = dispatchTimings(env);
   const common = { limits, timings, ...(onProblem === undefined ? {} : { onProblem }) };
   if (!isStoreUrl(place)) {
@@ -51,7 +53,7 @@ export async function openDispatch(
   }
   learnSecrets(secretValues({ HOLDFAST_STORE: place }));
   const { openDbosDispatch } = await import("@holdfast/dispatch/dbos");
-  return await openDbosDispatch({ url: place, ...common });
+  return await openDbosDispatch({ url: place, onWait, ...common });
 }
 
 /** For lists, which make nothing and need no right to write. null: nothing was ever submitted there. */
@@ -63,7 +65,7 @@ export async function findDispatch(
   if (!isStoreUrl(place)) return await openDispatch(place, params);
   learnSecrets(secretValues({ HOLDFAST_STORE: place }));
   const { findDbosDispatch } = await import("@holdfast/dispatch/dbos");
-  return await findDbosDispatch({ url: place, limits: params.limits });
+  return await findDbosDispatch({ url: place, limits: params.limits, onWait: params.onWait });
 }
 
 /** How often a worker compares the queue with its stores. */

@@ -15,6 +15,7 @@ import { findRun } from "../operands.ts";
 import type { Page } from "../output/page.ts";
 import { dueText } from "../output/queue-text.ts";
 import { renderTable } from "../output/table.ts";
+import { reportDatabase } from "../report-remotes.ts";
 
 export const spec = {
   name: "queue",
@@ -43,7 +44,8 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const { settings } = await shell.config();
   const place = holdfast === undefined ? settings.fleet.dispatch : dispatchPlace(settings, holdfast.store.location);
   const { limits } = settings.fleet;
-  const dispatch = place === null ? null : await findDispatch(place, { limits, env: shell.env });
+  const dispatch =
+    place === null ? null : await findDispatch(place, { limits, env: shell.env, onWait: reportDatabase(shell) });
   const runs = async () => (await holdfast?.unfinished()) ?? [];
   if (dispatch === null) return print(shell, place, { shown: [], missing: countMissing([], await runs()), now: 0 });
   try {
@@ -129,7 +131,11 @@ async function cancel(shell: Shell, typed: string): Promise<Exit> {
       message: `${id} is not in the queue`,
       hint: "See `holdfast queue`.",
     });
-  const dispatch = await openDispatch(place, { limits: settings.fleet.limits, env: shell.env });
+  const dispatch = await openDispatch(place, {
+    limits: settings.fleet.limits,
+    env: shell.env,
+    onWait: reportDatabase(shell),
+  });
   const removed = await dispatch.cancel(entryKey(holdfast.store.id, id)).finally(() => dispatch.close());
   shell.print({
     json: () => ({ cancelled: id, known: withdrawn || removed }),

@@ -12,6 +12,7 @@ import type { Page } from "../output/page.ts";
 import { RUN_COLUMN } from "../output/run-text.ts";
 import { renderTable } from "../output/table.ts";
 import { escapeText } from "../output/text.ts";
+import { reportDatabase } from "../report-remotes.ts";
 
 export const spec = {
   name: "store",
@@ -42,13 +43,14 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const [, given = "", target = "", ...named] = input.operands;
   const source = resolvePlace(shell.cwd, given, "FROM");
   const destination = resolvePlace(shell.cwd, target, "TO");
-  const from = await openStoreAt(source, { create: false, readOnly: true });
+  const onWait = reportDatabase(shell);
+  const from = await openStoreAt(source, { create: false, readOnly: true, onWait });
   try {
     const { runs: plan, held } = await planCopy(from, named);
     const { location } = from.store;
     if (input.on("dry-run"))
       return print(shell, { from: location, to: withoutPassword(destination), dryRun: true, runs: plan, held });
-    const to = await openStoreAt(destination, { create: true });
+    const to = await openStoreAt(destination, { create: true, onWait });
     try {
       const copied: CopiedRun[] = [];
       for (const { run: id } of plan) {

@@ -21,6 +21,7 @@ import type { Page } from "../output/page.ts";
 import { unpushedText } from "../output/status-text.ts";
 import { momentText } from "../output/text.ts";
 import { readSlot } from "../parse-arguments.ts";
+import { reportDatabase } from "../report-remotes.ts";
 import { runSpec } from "../run-flags.ts";
 import { runJson } from "../run-json.ts";
 import { readLimits } from "../run-options.ts";

@@ -21,6 +21,7 @@ import { EXITS, type Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
 import { countText } from "../output/quantities.ts";
 import { escapeText, momentText, wrapProse } from "../output/text.ts";
+import { reportDatabase } from "../report-remotes.ts";
 import { parseCount } from "../parse-arguments.ts";
 
 export const spec = {
@@ -160,7 +161,12 @@ async function join(shell: Shell, input: Input<(typeof spec)["flags"]>): Promise
     input.texts("label"),
   );
   shell.notify(startText(wanted, false, shell.talk));
-  const dispatch = await openDispatch(place, { limits: settings.fleet.limits, env, onProblem: problems.report });
+  const dispatch = await openDispatch(place, {
+    limits: settings.fleet.limits,
+    env,
+    onProblem: problems.report,
+    onWait: reportDatabase(shell),
+  });
   try {
     const fleet = { dispatch, place: withoutPassword(place), repositories: opened.repositories };
     probe = createFleetProbe(fleet);

@@ -7,6 +7,7 @@ import type { Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
 import { timeText } from "../output/quantities.ts";
 import { renderTable } from "../output/table.ts";
+import { reportDatabase } from "../report-remotes.ts";
 
 export const spec = {
   name: "workers",
@@ -41,7 +42,11 @@ export async function run(shell: Shell): Promise<Exit> {
 
 async function readWorkers(shell: Shell, place: string): Promise<readonly WorkerEntry[]> {
   const { settings } = await shell.config();
-  const dispatch = await findDispatch(place, { limits: settings.fleet.limits, env: shell.env });
+  const dispatch = await findDispatch(place, {
+    limits: settings.fleet.limits,
+    env: shell.env,
+    onWait: reportDatabase(shell),
+  });
   if (dispatch === null) return [];
   try {
     return await dispatch.workers();
