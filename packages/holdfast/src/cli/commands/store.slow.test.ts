@@ -56,6 +56,25 @@ describe("store copy with a run that a live process holds", () => {
   });
 });
 
+test("store copy of a submitted run leaves it in its queue, puts the copy in none, and says how to move it", async () => {
+  const place = await work.begin();
+  const submit = ["submit", "--workflow", "ralph", "--until", "true", "--task", "one", "--agent", "command:true"];
+  const { run } = await place.json(...submit);
+  const [from, to] = [join(place.clone, ".git/holdfast"), join(place.clone, "../other")];
+  const copied = await place.run("store", "copy", from, to);
+  expect(copied.status, copied.stderr).toBe(0);
+  const lines = [
+    ["queue", "--cancel", run.id, "--store", from],
+    ["submit", run.id, "--store", to],
+  ].map((words) => [words, `holdfast ${words.join(" ")}`] as const);
+  for (const [, line] of lines) expect(copied.stderr.replaceAll(/\s+/g, " ")).toContain(line);
+  expect((await place.json("queue")).entries).toHaveLength(1);
+  expect((await place.json("queue", "--store", to)).entries).toEqual([]);
+  for (const [words] of lines) expect((await place.run(...words)).status).toBe(0);
+  expect((await place.json("queue")).entries).toEqual([]);
+  expect((await place.json("queue", "--store", to)).entries).toMatchObject([{ run: run.id }]);
+});
+
 describe.skipIf(postgresMissing() !== null)("store copy from PostgreSQL", () => {
   test("copies a run whose machine has sent no heartbeat for a minute, and no other of that machine", async () => {
     const place = await work.begin();

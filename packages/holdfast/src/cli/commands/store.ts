@@ -1,11 +1,13 @@
 /** The `store` command: copies runs between stores. */
 import { DEFAULT_STALE_AFTER_MS, planLease } from "@holdfast/core/lease";
+import { isEnded } from "@holdfast/core/run";
 import { hideRemoved, readRunTombstone } from "@holdfast/core/run-statuses";
 import { knownRun, leaseHeld, runNotFound } from "@holdfast/core/store";
 import { ownerLiveness } from "@holdfast/core/store-sql/leases";
 import { HoldfastError, usageError } from "@holdfast/platform/error";
 import { resolvePlace, withoutPassword } from "@holdfast/postgres/store-url";
 import { type OpenedStore, openStoreAt } from "../../open-store.ts";
+import { readSubmission } from "../../worker/fleet-runs.ts";
 import type { CommandSpec, Input, Shell } from "../command.ts";
 import type { Exit } from "../exit.ts";
 import type { Page } from "../output/page.ts";
@@ -13,6 +15,7 @@ import { RUN_COLUMN } from "../output/run-text.ts";
 import { renderTable } from "../output/table.ts";
 import { escapeText } from "../output/text.ts";
 import { reportDatabase } from "../report-remotes.ts";
+import { quoteWord } from "../shell.ts";
 
 export const spec = {
   name: "store",
@@ -21,6 +24,7 @@ export const spec = {
     "`copy` writes runs of the store FROM into the store TO. A store is a directory, such as .git/holdfast, or a postgres:// URL. Each run is written in one transaction, with its id, journal, checkpoints, tags and effects. Then the copy is read back, and every digest is compared.",
     "After a kill, run the same command again: runs that TO has already are left alone, and a shorter copy is extended. A run that a live process holds is left out and named, and the command ends with exit status 5; if you name such a run, nothing is copied. A run that went another way in TO is refused.",
     "Two more actions move the files of runs to and from the git remote of `files.remote`: `holdfast store push` and `holdfast store fetch`. Each has its own help.",
+    "A submitted run stays in the queue of FROM, and its copy is in none: otherwise the workers of both would execute it. To move it, take it out with `holdfast queue --cancel RUN`, copy it, and submit it in TO.",
     "The original stays. From then on use one of the two: set HOLDFAST_STORE. Files are not copied: they are git objects of the repository, and `holdfast store push` sends them to a git remote. docs/postgres.md has the details.",
   ],
   operands: [
@@ -46,8 +50,12 @@ export async function run(shell: Shell, input: Input<(typeof spec)["flags"]>): P
   const onWait = reportDatabase(shell);
   const from = await openStoreAt(source, { create: false, readOnly: true, onWait });
   try {
-    const { runs: plan, held } = await planCopy(from, named);
+    const { runs: plan, held, submitted } = await planCopy(from, named);
     const { location } = from.store;
+    for (const id of submitted)
+      shell.notify(
+        `${id} stays in the queue of its store, and the copy is in none. To move it, first run: holdfast queue --cancel ${id} --store ${quoteWord(location)}. After the copy: holdfast submit ${id} --store ${quoteWord(withoutPassword(destination))}`,
+      );
     if (input.on("dry-run"))
       return print(shell, { from: location, to: withoutPassword(destination), dryRun: true, runs: plan, held });
     const to = await openStoreAt(destination, { create: true, onWait });
@@ -128,12 +136,12 @@ interface CopiedRun extends RunCopy {
 
 /**
  * The runs in the order of their creation; all of them if none is named. A run that a process may be writing is in `held`; if it was named,
- * LEASE_HELD is thrown.
+ * LEASE_HELD is thrown. `submitted` runs are executed by the workers of the store: a copy in another queue would be executed twice.
  */
 async function planCopy(
   from: OpenedStore,
   named: readonly string[],
-): Promise<{ readonly runs: readonly RunCopy[]; readonly held: HeldRun[] }> {
+): Promise<{ readonly runs: readonly RunCopy[]; readonly held: HeldRun[]; readonly submitted: readonly string[] }> {
   const store = hideRemoved(from.store);
   const summaries =
     named.length === 0
@@ -141,14 +149,16 @@ async function planCopy(
       : await Promise.all([...new Set(named)].map((run) => knownRun(store, run)));
   const runs: RunCopy[] = [];
   const held: HeldRun[] = [];
-  for (const { id, entries, checkpoints } of summaries) {
+  const submitted: string[] = [];
+  for (const { id, entries, checkpoints, state } of summaries) {
     if ((await readRunTombstone(store, id)) !== undefined) throw runNotFound(id);
     const error = await heldError(from, id);
     if (error === null) runs.push({ run: id, entries, checkpoints });
     else if (named.length > 0) throw error;
     else held.push({ run: id, why: error.message });
+    if (error === null && !isEnded(state) && (await readSubmission(store, id)) !== null) submitted.push(id);
   }
-  return { runs, held };
+  return { runs, held, submitted };
 }
 
 /** LEASE_HELD if a process may be writing the run: if `resume` could not acquire its lease. */
