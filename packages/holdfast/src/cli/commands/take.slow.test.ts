@@ -9,6 +9,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { type Finished } from "@holdfast/test-support/built-command";
 import { GOOD, type WorkPlace, workSuite } from "@holdfast/test-support/cli-repositories";
 import { postgresMissing, sharedPostgres } from "@holdfast/test-support/postgres-server";
+import { submissionKey } from "@holdfast/core/dispatch";
 import { processIdentity } from "@holdfast/platform/identity";
 import { readProcess } from "@holdfast/platform/process-tree";
 import { openTestStore } from "@holdfast/test-support/test-stores";
@@ -149,6 +150,7 @@ describe.each(["SQLite", "PostgreSQL"] as const)("a run in %s", (kind) => {
     onTestFinished(() => store.close());
     const holdAgain = async (): Promise<number> => {
       const over = (await store.getLease("mine"))?.epoch;
+      await store.setMeta(submissionKey("mine"), "{}");
       const params = { run: "mine", label: "holdfast run mine", ...(over === undefined ? {} : { over }) };
       return (await store.takeLease(params)).epoch;
     };
@@ -180,6 +182,8 @@ describe.each(["SQLite", "PostgreSQL"] as const)("a run in %s", (kind) => {
         expect((await here.run("take", "mine", "--yes")).stderr, where).toContain("No process holds run mine");
         expect([undefined, epoch + 1], where).toContain(lease?.epoch);
       }
+      // A worker does not continue it before the user does.
+      expect(await store.getMeta(submissionKey("mine")), where).toBe("");
       expect((await here.run("checkpoint", "--run", "mine")).status, where).toBe(0);
     }
     const epochs: number[] = [];

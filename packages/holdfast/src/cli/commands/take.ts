@@ -218,10 +218,10 @@ interface Taken {
 async function take(shell: Shell, holdfast: Holdfast, from: Lease): Promise<Taken> {
   const { run, owner, epoch } = from;
   const { store } = holdfast;
-  const lease = await store.takeLease({ run, label: `holdfast take ${run}`, over: epoch });
-  // Otherwise a worker would continue it before the user does.
+  // Otherwise a worker would continue it before the user does. First: after a kill in between, the same command takes the lease.
   if (await withdrawSubmission(store, run))
     shell.notify(`${run} leaves the queue. Back into it: ${shell.talk.program} submit ${run}`);
+  const lease = await store.takeLease({ run, label: `holdfast take ${run}`, over: epoch });
   const beat = setInterval(() => void store.renewLease(lease).catch(() => undefined), HEARTBEAT_MS);
   try {
     if (canSignal(owner, processIdentity())) shell.notify(`Ending ${holderText(owner)} …`);
