@@ -362,7 +362,7 @@ describe("work", () => {
       });
       expect(stdout).toContain("\u001b[?25l");
       expect(stdout.lastIndexOf("\u001b[?25h")).toBeGreaterThan(stdout.lastIndexOf("\u001b[?25l"));
-      expect(stdout).toMatch(/issue-1 · impl #1 · \d+ s/);
+      expect(stdout).toMatch(/issue-1 · impl #1 for \d+ s/);
       expect(stdout).not.toContain("\u001b[1m");
       expect(stdout.slice(stdout.lastIndexOf("\u001b[?25h"))).toMatch(/^\S+Done issue-1: /);
     });
