@@ -69,7 +69,7 @@ test("two runs side by side within 80 columns, as data, as a patch that applies,
   expect(shown).toMatchObject({ status: 0, stderr: "" });
   expect(shown.stdout.split("\n").filter((line) => displayWidth(line) > 80)).toEqual([]);
   const lines = shown.stdout.replaceAll(a, "A").replaceAll(b, "B").replaceAll(/ +/g, " ");
-  expect(lines).toContain("\nstatus done done\n");
+  expect(lines).toContain("\nstatus now done done\n");
   expect(lines).toContain("\ncode 1 file, +1 -0 1 file, +1 -0\n");
   expect(lines).toContain("\ntest passes ✗✓ passes ✗✓\n");
   expect(lines).toContain("\nstyle 80 90 *\n");
