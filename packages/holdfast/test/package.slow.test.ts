@@ -265,12 +265,20 @@ describe("every example of README and docs, in a project of its own", () => {
     const directory = join(project, "runs", name);
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, "example.mts"), code);
+    // Without a store of its own an example needs a repository.
+    if (code.includes("open()")) makeRepository(directory);
     for (const time of ["first", "second"]) {
       const { status, stderr } = spawnSync(process.execPath, ["example.mts"], { cwd: directory, encoding: "utf8" });
       expect({ time, status, stderr }).toEqual({ time, status: 0, stderr: "" });
     }
   });
 });
+
+function makeRepository(directory: string): void {
+  const author = ["-c", "user.name=A", "-c", "user.email=a@example.com"];
+  execFileSync("git", ["init", "-q"], { cwd: directory });
+  execFileSync("git", [...author, "commit", "-q", "--allow-empty", "-m", "first"], { cwd: directory });
+}
 
 const STRICT = { target: "es2024", strict: true, skipLibCheck: false, noEmit: true };
 const STRICTEST = {
