@@ -2,7 +2,8 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-const SIZE = 100;
+/** About the height of a chunk, in pixels. What is shown, with its margin, touches three chunks at most on a laptop. */
+const HEIGHT = 2000;
 
 export function Chunks<T>(props: {
   readonly items: readonly T[];
@@ -10,15 +11,16 @@ export function Chunks<T>(props: {
   readonly children: (item: T, index: number) => ComponentChildren;
 }): JSX.Element {
   const { items, rowHeight, children } = props;
-  const count = Math.ceil(items.length / SIZE);
+  const size = Math.ceil(HEIGHT / rowHeight);
+  const count = Math.ceil(items.length / size);
   if (count <= 1) return <>{items.map(children)}</>;
   return (
     <>
       {Array.from({ length: count }, (_, chunk) => {
-        const rows = items.slice(chunk * SIZE, (chunk + 1) * SIZE);
+        const rows = items.slice(chunk * size, (chunk + 1) * size);
         return (
           <Chunk key={chunk} height={rows.length * rowHeight} shown={chunk === 0}>
-            {() => rows.map((item, index) => children(item, chunk * SIZE + index))}
+            {() => rows.map((item, index) => children(item, chunk * size + index))}
           </Chunk>
         );
       })}
