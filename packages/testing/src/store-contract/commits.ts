@@ -346,13 +346,14 @@ export const watchCases: readonly StoreCase[] = [
     async run({ open }) {
       const [store, other] = [await open(), await open()];
       const lease = await leasedRun(store);
-      await leasedRun(store, "noise");
       const here = new AbortController();
       const there = new AbortController();
       const watches = [
         take(store.watch({ run: "sample", signal: here.signal }), 2, here),
         take(other.watch({ run: "sample", patient: true, signal: there.signal }), 2, there),
       ];
+      // A write of a handle waits until its watches have begun; writes of other handles do not.
+      await leasedRun(other, "noise");
       await save(store, lease);
       await other.tag({ run: "sample", sequence: 1, name: "t" });
       for (const seen of await Promise.all(watches))
