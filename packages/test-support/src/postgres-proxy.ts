@@ -87,7 +87,8 @@ export async function startProxy(server: string, later: (stop: () => void) => vo
         const isStatement = type === "E" || type === "Q";
         isStarted = true;
         if (isStatement) count += 1;
-        if (type === "S") asks += 1;
+        // A notice is sent when its time has come, which no caller waits for.
+        if (type === "S" && !bound.startsWith("SELECT pg_notify")) asks += 1;
         const text = type === "E" ? bound : first;
         const isNamed = isStatement && typeof plan?.statement === "string" && text.startsWith(plan.statement);
         const isCut = isStatement && (isNamed || plan?.statement === count);
